@@ -1,0 +1,1 @@
+"""Programs that use Smena as its users do."""

@@ -1,0 +1,1 @@
+"""How work is cut: assignment, members, leases, claims, progress, batches."""

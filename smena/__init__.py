@@ -1,0 +1,1 @@
+"""The library for services and job authors: words, publishing, outbox, store, guarantees, telemetry."""

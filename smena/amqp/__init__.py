@@ -1,0 +1,1 @@
+"""Speak AMQP: links, codec, names and arguments of queues, declaration, publishing with confirms."""

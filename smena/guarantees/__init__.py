@@ -1,0 +1,1 @@
+"""What the fleet promises beyond delivery: once, election, limits, bulkhead, breaker, strikes."""

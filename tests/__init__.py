@@ -1,0 +1,1 @@
+"""The promises, each tried on real services."""

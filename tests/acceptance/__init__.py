@@ -1,0 +1,1 @@
+"""Real processes and real signals, as an operator would use them."""

@@ -1,0 +1,1 @@
+"""Each room against its real service."""

@@ -1,0 +1,1 @@
+"""Pure parts held against generated input."""

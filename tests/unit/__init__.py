@@ -1,0 +1,1 @@
+"""One noun at a time, without services."""

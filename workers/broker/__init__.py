@@ -1,0 +1,1 @@
+"""Take messages from RabbitMQ: consumer, topology check, canary."""

@@ -1,0 +1,63 @@
+"""The `smena` command: one file for each family of commands, imported only when that family is called.
+
+The table below is the whole list. A family's file holds a click command or group under the given name; it parses
+arguments and calls the room that does the work.
+"""
+
+import importlib
+from typing import Final, NamedTuple
+
+import click
+
+from smena.version import __version__
+
+
+class Family(NamedTuple):
+    """Say where a command lives (`module:attribute`) and what it does, without importing it."""
+
+    target: str
+    summary: str
+
+
+FAMILIES: Final[dict[str, Family]] = {
+    "up": Family("workers.cli.fleet:up", "Run a fleet: one supervisor with the roles' processes."),
+    "worker": Family("workers.cli.fleet:worker", "Run worker processes under a supervisor."),
+    "relay": Family("workers.cli.fleet:relay", "Run the relay: outbox rows to the broker."),
+    "archivist": Family("workers.cli.fleet:archivist", "Run the archivist: dead letters to rows."),
+    "local": Family("workers.cli.local:local", "Private RabbitMQ, PostgreSQL and Valkey for this checkout."),
+    "settings": Family("workers.cli.settings:settings", "Print each setting, its value and where it came from."),
+    "check": Family("workers.cli.check:check", "Check settings, books and services; errors and warnings apart."),
+    "db": Family("workers.cli.db:db", "Upgrade, check and list the database's migrations."),
+    "topology": Family("workers.cli.topology:topology", "Declare queues and compare them with the broker's."),
+    "dead": Family("workers.cli.dead:dead", "List and show dead letters."),
+    "outbox": Family("workers.cli.outbox:outbox", "Show what waits in the outbox."),
+    "drill": Family("workers.cli.drill:drill", "Make a fault on purpose and judge what came of it."),
+}
+
+
+class LazyGroup(click.Group):
+    """Know the commands from a table and import a command's file when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the table's order."""
+        return list(FAMILIES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return the named command, or None for an unknown name."""
+        family = FAMILIES.get(cmd_name)
+        if family is None:
+            return None
+        module, _, attribute = family.target.partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands from the table alone, so that help imports no family."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, family.summary) for name, family in FAMILIES.items()])
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="smena")
+def main() -> None:
+    """Run and operate a Smena fleet."""

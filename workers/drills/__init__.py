@@ -1,0 +1,1 @@
+"""Faults made on purpose, and the ledger that judges whether anything was lost or doubled."""

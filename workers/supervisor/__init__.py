@@ -1,0 +1,1 @@
+"""Keep wanted and actual processes equal: arbiter, children, signals, crash evidence. Imports no user code."""
