@@ -1,0 +1,52 @@
+"""Hold one accepted piece of work.
+
+A `Job` is what travels: the fields of Dramatiq's message, and beside them the few facts that Smena
+carries in AMQP headers. It is a value; every change makes a new one. A job in flight is told from its
+other copies by (id, attempt).
+
+A `msgspec.Struct` rather than a dataclass: one is made for every delivery, and it costs a third.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import msgspec
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """One piece of work, as it was sent, in its current attempt.
+
+    ``args`` and ``kwargs`` hold JSON values only (str, int, float, bool, None, list, dict): they were
+    made so at the sender's door. Times are milliseconds since the Unix epoch, as in Dramatiq.
+    ``headers`` are the sender's own AMQP headers (neither ``smena-…`` nor the broker's), carried along.
+    """
+
+    actor: str
+    queue: str
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = msgspec.field(default_factory=dict)
+    options: dict[str, Any] = msgspec.field(default_factory=dict)
+    id: str = msgspec.field(default_factory=lambda: str(uuid.uuid4()))
+    timestamp_ms: int = 0
+    attempt: int = 1
+    snoozes: int = 0
+    first_enqueued_at_ms: int = 0
+    deadline_ms: int | None = None
+    request_id: str | None = None
+    traceparent: str | None = None
+    partition_key: str | None = None
+    headers: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    def replace(self, **changes: Any) -> Job:
+        """Return a copy with some fields changed."""
+        return msgspec.structs.replace(self, **changes)
+
+    def next_attempt(self) -> Job:
+        """Return the job as its retry: same id, one attempt more, no snoozes yet."""
+        return self.replace(attempt=self.attempt + 1, snoozes=0)
+
+    def snoozed(self) -> Job:
+        """Return the job as it comes back from a snooze: no attempt spent."""
+        return self.replace(snoozes=self.snoozes + 1)

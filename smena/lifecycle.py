@@ -1,0 +1,111 @@
+"""Give every running thing one shape: start, started, stop.
+
+A `Service` may be started once; stopping it twice, or before it was started, does nothing. Stopping
+takes a `Deadline`, shared by all services of a group, and must return by then even if something hangs.
+`Loop` is the usual service: one named thread that runs rounds until it is asked to stop.
+`Group` starts services in order and stops them in reverse, under one deadline.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from smena.backoff import Backoff, Pause
+from smena.clock import Deadline
+
+
+class Service(Protocol):
+    """Something that runs between `start` and `stop`."""
+
+    name: str
+
+    def start(self) -> None:
+        """Begin; return once the service can be used."""
+
+    def stop(self, deadline: Deadline) -> bool:
+        """End by the deadline; return whether everything has ended."""
+
+
+class Loop:
+    """A service that calls ``step(stopping)`` again and again on a thread of its own.
+
+    ``step`` does one round and waits for its next cue itself, through the event it is handed.
+    An exception out of ``step`` goes to ``on_error`` and the next round comes after a backoff: the
+    loop never dies of a bad round. `tick` counts finished rounds; a liveness probe watches it move.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        step: Callable[[threading.Event], None],
+        on_error: Callable[[str, BaseException], None],
+        backoff: Backoff | None = None,
+    ) -> None:
+        self.name = name
+        self.tick = 0
+        self._step = step
+        self._on_error = on_error
+        self._pause = Pause(backoff or Backoff(base_s=0.1, cap_s=3.0, floor_s=0.05))
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Start the thread; a second call does nothing."""
+        if self._thread.ident is None and not self._stopping.is_set():
+            self._thread.start()
+
+    def ask_to_stop(self) -> None:
+        """Let the loop end after its current round, without waiting for it."""
+        self._stopping.set()
+
+    def stop(self, deadline: Deadline) -> bool:
+        """End the loop and join its thread."""
+        self._stopping.set()
+        if self._thread.ident is None or self._thread is threading.current_thread():
+            return True
+        self._thread.join(deadline.left_s())
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._step(self._stopping)
+                self._pause.reset()
+            except Exception as error:  # the seam: a round may fail, the loop may not
+                self._on_error(self.name, error)
+                self._stopping.wait(self._pause.next_s())
+            self.tick += 1
+
+
+class Group:
+    """Services that start in order and stop in reverse.
+
+    If one does not start, those before it are stopped again and the error rises.
+    """
+
+    def __init__(self, name: str, services: Sequence[Service], give_up: Callable[[], Deadline]) -> None:
+        self.name = name
+        self._services = tuple(services)
+        self._running: list[Service] = []
+        self._give_up = give_up
+
+    def start(self) -> None:
+        """Start all, in order; a second call does nothing."""
+        if self._running:
+            return
+        for service in self._services:
+            try:
+                service.start()
+            except BaseException:
+                self.stop(self._give_up())
+                raise
+            self._running.append(service)
+
+    def stop(self, deadline: Deadline) -> bool:
+        """Stop all that run, the last first; return whether all have ended."""
+        ended = True
+        while self._running:
+            ended = self._running.pop().stop(deadline) and ended
+        return ended
