@@ -1,0 +1,152 @@
+"""Describe the tables of the schema `smena`, which lives in the business database.
+
+These are the shapes that this build reads and writes; `migrations/` brings a database to them, and a
+test holds the two equal. The rules behind them:
+
+- Times are the database's (`now()`), never a worker's: leases are compared on one clock.
+- What is never searched is `json`, not `jsonb`: it takes any text that is JSON, so an escaped NUL or
+  a lone surrogate in a payload cannot fail a row (P25); and it costs no parse.
+- Rows that are done leave the hot index: those indexes are partial.
+- Text keys are compared byte by byte (collation C): order and equality depend on no locale.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+SCHEMA = "smena"
+
+metadata = sa.MetaData(
+    schema=SCHEMA,
+    naming_convention={
+        "pk": "%(table_name)s_pkey",
+        "uq": "%(table_name)s_%(column_0_N_name)s_key",
+        "ck": "%(table_name)s_%(constraint_name)s",
+        "ix": "%(table_name)s_%(column_0_N_name)s_idx",
+    },
+)
+
+_KEY = sa.Text(collation="C")
+_TIME = sa.DateTime(timezone=True)
+_NOW = sa.text("now()")
+
+outbox = sa.Table(
+    "outbox",
+    metadata,
+    # Order of writing and handle of a row. Never a cursor: state is per row (P38).
+    sa.Column("seq", sa.BigInteger, sa.Identity(always=True), primary_key=True),
+    # The message id, which is the job's id. A retry that waits here carries the id of its first attempt's row.
+    sa.Column("id", _KEY, nullable=False),
+    sa.Column("attempt", sa.Integer, nullable=False, server_default=sa.text("1")),
+    sa.Column("snoozes", sa.Integer, nullable=False, server_default=sa.text("0")),
+    sa.Column("actor", sa.Text, nullable=False),
+    # The logical queue. Exchange and routing key only where the row does not go to that queue's work queue.
+    sa.Column("queue", sa.Text, nullable=False),
+    sa.Column("exchange", sa.Text),
+    sa.Column("routing_key", sa.Text),
+    sa.Column("ordering_key", _KEY),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+    sa.Column("properties", sa.JSON(none_as_null=True), nullable=False),
+    sa.Column("created_at", _TIME, nullable=False, server_default=_NOW),
+    sa.Column("due_at", _TIME, nullable=False, server_default=_NOW),
+    sa.Column("state", sa.Text, nullable=False, server_default=sa.text("'pending'")),
+    # The claim: who publishes it, until when, under which term. A claim that ran out is anybody's again.
+    sa.Column("owner", sa.Text),
+    sa.Column("term", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    sa.Column("lease_until", _TIME),
+    # Tries to publish that failed for good or for now, and the last error.
+    sa.Column("tries", sa.Integer, nullable=False, server_default=sa.text("0")),
+    sa.Column("error", sa.Text),
+    sa.Column("sent_at", _TIME),
+    sa.CheckConstraint("state IN ('pending', 'sent', 'parked')", name="state_check"),
+    sa.UniqueConstraint("id", "attempt", "snoozes"),
+    # The claim's own index: a claim changes none of its columns, so claiming is a heap-only update.
+    sa.Index("outbox_pending_idx", "due_at", "seq", postgresql_where=sa.text("state = 'pending'")),
+    sa.Index(
+        "outbox_ordered_idx",
+        "ordering_key",
+        "seq",
+        postgresql_where=sa.text("state = 'pending' AND ordering_key IS NOT NULL"),
+    ),
+    sa.Index("outbox_parked_idx", "seq", postgresql_where=sa.text("state = 'parked'")),
+    sa.Index("outbox_sent_idx", "sent_at", postgresql_where=sa.text("state = 'sent'")),
+)
+"""Messages written with the business change, which the relay publishes."""
+
+settlements = sa.Table(
+    "settlements",
+    metadata,
+    sa.Column("job_id", _KEY, primary_key=True),
+    sa.Column("attempt", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("queue", sa.Text, nullable=False),
+    sa.Column("exchange", sa.Text, nullable=False),
+    sa.Column("routing_key", sa.Text, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+    sa.Column("properties", sa.JSON(none_as_null=True), nullable=False),
+    sa.Column("created_at", _TIME, nullable=False, server_default=_NOW),
+    # When the broker confirmed the message; empty means that it may have to be published again.
+    sa.Column("confirmed_at", _TIME),
+    sa.CheckConstraint("kind IN ('retry', 'dead', 'snooze')", name="kind_check"),
+    sa.Index("settlements_created_at_idx", "created_at"),
+)
+"""What became of an attempt: the message that followed it, written before that is published."""
+
+once_keys = sa.Table(
+    "once_keys",
+    metadata,
+    sa.Column("actor", _KEY, primary_key=True),
+    sa.Column("key", _KEY, primary_key=True),
+    sa.Column("job_id", _KEY, nullable=False),
+    # What the actor returned; SQL NULL for None.
+    sa.Column("result", sa.JSON(none_as_null=True)),
+    sa.Column("created_at", _TIME, nullable=False, server_default=_NOW),
+    sa.Column("expires_at", _TIME, nullable=False),
+    sa.Index("once_keys_expires_at_idx", "expires_at"),
+)
+"""Effects that have happened, committed together with them."""
+
+dead_letters = sa.Table(
+    "dead_letters",
+    metadata,
+    sa.Column("id", sa.BigInteger, sa.Identity(always=True), primary_key=True),
+    sa.Column("job_id", _KEY, nullable=False),
+    sa.Column("attempt", sa.Integer, nullable=False),
+    # The logical queue of the job, and the broker's queue that the letter was read from.
+    sa.Column("queue", sa.Text, nullable=False),
+    sa.Column("source", sa.Text),
+    # Empty where the message could not be decoded.
+    sa.Column("actor", sa.Text),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("error_class", sa.Text),
+    sa.Column("error_text", sa.Text),
+    sa.Column("traceback", sa.Text),
+    # Equal for failures of one kind at one place; groups letters.
+    sa.Column("fingerprint", sa.Text),
+    sa.Column("died_at", _TIME, nullable=False),
+    sa.Column("first_enqueued_at", _TIME),
+    sa.Column("worker", sa.Text),
+    sa.Column("build", sa.Text),
+    sa.Column("request_id", sa.Text),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+    sa.Column("properties", sa.JSON(none_as_null=True), nullable=False),
+    sa.Column("archived_at", _TIME, nullable=False, server_default=_NOW),
+    sa.UniqueConstraint("job_id", "attempt"),
+    sa.Index("dead_letters_reason_died_at_idx", "reason", "died_at"),
+    sa.Index("dead_letters_fingerprint_idx", "fingerprint"),
+)
+"""Jobs that ended without their effect, and why; only an operator removes them."""
+
+leases = sa.Table(
+    "leases",
+    metadata,
+    sa.Column("name", _KEY, primary_key=True),
+    # A random id per boot; a name would hide that its owner died and came back (P32).
+    sa.Column("owner", sa.Text),
+    sa.Column("term", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    sa.Column("expires_at", _TIME, nullable=False),
+    # Not needed for uniqueness: it makes the term a key column, so that a takeover waits for a fence
+    # held FOR KEY SHARE while a renewal passes it.
+    sa.UniqueConstraint("name", "term"),
+)
+"""Who holds what, until when, under which term."""
