@@ -1,0 +1,136 @@
+"""A private RabbitMQ node, with its own data, ports, cookie and epmd.
+
+The node is called `smena@localhost` whatever the machine is called, resolves that name by itself, and listens on
+loopback only. Its epmd is started by us and not by Erlang, on a port of its own: Erlang's would outlive the node and
+be shared with other nodes of the machine.
+"""
+
+import os
+import secrets
+import subprocess
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from workers.local.faults import NotAnswering
+from workers.local.installation import Installation
+from workers.local.ports import LOOPBACK
+from workers.local.service import Launch, Service
+from workers.local.wire import ask
+
+_NODE: Final = "smena@localhost"
+_RESOLVER: Final = '{host,{127,0,0,1},["localhost"]}.\n{lookup,[file,native]}.\n'
+_LOOPBACK_ONLY: Final = ("-kernel", "inet_dist_use_interface", "{127,0,0,1}")
+_FLAGS: Final = (
+    # Two schedulers that do not spin: a node that leaves the machine to the programs it serves.
+    *("+S", "2:2", "+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none"),
+    *("-start_epmd", "false", *_LOOPBACK_ONLY),
+    *("-kernel", "prevent_overlapping_partitions", "false"),
+)
+_CTL_S: Final = 60.0
+
+
+class RabbitMQ(Service):
+    """See `Service`."""
+
+    name = "rabbitmq"
+    programs = frozenset({"beam.smp", "epmd", "erl_child_setup", "inet_gethost", "rabbitmq-server"})
+    main_program = "beam.smp"
+    port_names = ("amqp", "dist", "epmd", "management", "prometheus")
+
+    def __init__(self, folder: Path, installation: Installation) -> None:
+        super().__init__(folder)
+        self._installation: Final = installation
+
+    @property
+    def url(self) -> str:
+        """Return the address for clients."""
+        return f"amqp://guest:guest@{LOOPBACK}:{self.ports.get('amqp', 0)}/%2F"
+
+    def pages(self) -> dict[str, str]:
+        """Return the management page and the metrics page, where the plugins exist."""
+        return {
+            plugin.removeprefix("rabbitmq_"): f"http://{LOOPBACK}:{self.ports.get(port, 0)}/{path}"
+            for plugin, port, path in _PAGES
+            if self._installation.has_plugin(plugin)
+        }
+
+    def answers(self) -> bool:
+        """Begin an AMQP handshake: a node answers with Connection.Start (method 10.10) once it takes clients."""
+        return ask(self.ports.get("amqp"), b"AMQP\x00\x00\x09\x01", b"\x01\x00\x00")
+
+    def prepare(self) -> Launch:
+        """Write configuration, resolver and cookie."""
+        self._write("rabbitmq.conf", self._configuration())
+        self._write("resolver", _RESOLVER)
+        plugins = [plugin for plugin, _, _ in _PAGES if self._installation.has_plugin(plugin)]
+        self._write("enabled_plugins", f"[{','.join(plugins)}].\n")
+        if not self._cookie.exists():
+            self._cookie.write_text(secrets.token_hex(20), encoding="ascii")
+            self._cookie.chmod(0o400)
+        epmd = [self._installation.epmd, "-port", str(self.ports["epmd"]), "-address", LOOPBACK]
+        environ = {**self._environ, **self._installation.server_environ(_FLAGS)}
+        return Launch(self._installation.server_command(_FLAGS), environ, children=[epmd])
+
+    def ctl(self, *arguments: str, timeout_s: float = _CTL_S) -> str:
+        """Run `rabbitmqctl` on the node and return what it printed; raises `NotAnswering` when it fails."""
+        environ = {**self._environ, "RABBITMQ_CTL_ERL_ARGS": " ".join(("-start_epmd false", *_LOOPBACK_ONLY))}
+        command = [*self._installation.ctl, "--node", _NODE, *arguments]
+        done = subprocess.run(
+            command, cwd=self.folder.parent, env=environ, capture_output=True, text=True, timeout=timeout_s, check=False
+        )
+        if done.returncode != 0:
+            raise NotAnswering(f"rabbitmqctl {arguments[0]} failed: {(done.stderr or done.stdout).strip()}")
+        return done.stdout
+
+    @property
+    def _cookie(self) -> Path:
+        return self.folder / ".erlang.cookie"
+
+    def _write(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text, encoding="ascii")
+
+    def _configuration(self) -> str:
+        lines = [f"listeners.tcp.1 = {LOOPBACK}:{self.ports['amqp']}"]
+        for plugin, port, _ in _PAGES:
+            if self._installation.has_plugin(plugin):
+                section = plugin.removeprefix("rabbitmq_")
+                lines += [f"{section}.tcp.ip = {LOOPBACK}", f"{section}.tcp.port = {self.ports[port]}"]
+        return "\n".join(lines) + "\n"
+
+    @cached_property
+    def _places(self) -> dict[str, str]:
+        """Name every file that RabbitMQ would else look for in the system's folders."""
+        return {
+            "RABBITMQ_MNESIA_BASE": "data",
+            "RABBITMQ_LOG_BASE": "log",
+            "RABBITMQ_CONFIG_FILE": "rabbitmq.conf",
+            "RABBITMQ_CONFIG_FILES": "conf.d/*.conf",
+            "RABBITMQ_ADVANCED_CONFIG_FILE": "advanced.config",
+            "RABBITMQ_CONF_ENV_FILE": "rabbitmq-env.conf",
+            "RABBITMQ_GENERATED_CONFIG_DIR": "generated",
+            "RABBITMQ_SCHEMA_DIR": "schema",
+            "RABBITMQ_ENABLED_PLUGINS_FILE": "enabled_plugins",
+            "RABBITMQ_PID_FILE": "node.pid",
+            "ERL_INETRC": "resolver",
+        }
+
+    @property
+    def _environ(self) -> dict[str, str]:
+        foreign = ("RABBITMQ_", "ERL_")
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+        folder = self.folder.resolve()
+        return {
+            **inherited,
+            **self._installation.environ,
+            **{name: str(folder / place) for name, place in self._places.items()},
+            "HOME": str(folder),  # Erlang's cookie is found there
+            "RABBITMQ_NODENAME": _NODE,
+            "RABBITMQ_DIST_PORT": str(self.ports.get("dist", 0)),
+            "RABBITMQ_LOGS": "-",
+            "ERL_EPMD_PORT": str(self.ports.get("epmd", 0)),
+            "ERL_EPMD_ADDRESS": LOOPBACK,
+        }
+
+
+_PAGES: Final = (("rabbitmq_management", "management", ""), ("rabbitmq_prometheus", "prometheus", "metrics"))

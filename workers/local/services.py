@@ -1,0 +1,121 @@
+"""The three private services of a checkout, together.
+
+What is given by its address in the environment is used as it is and never started, stopped or killed. `up` holds a
+lock on the folder, so that two that are called at once start everything once.
+"""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Final, TypeVar
+
+from workers.local.faults import NotOurs
+from workers.local.postgresql import PostgreSQL
+from workers.local.rabbitmq import RabbitMQ
+from workers.local.service import Service
+from workers.local.sources import find_rabbitmq
+from workers.local.valkey import Valkey
+
+_T = TypeVar("_T")
+
+VARIABLES: Final = {
+    "rabbitmq": "SMENA_AMQP_URL",
+    "postgresql": "SMENA_DATABASE_URL",
+    "valkey": "SMENA_REDIS_URL",
+}
+
+
+@dataclass(frozen=True)
+class ServiceStatus:
+    """Say how one service stands."""
+
+    name: str
+    url: str
+    ours: bool
+    pid: int | None
+    ready: bool
+    pages: Mapping[str, str] = field(default_factory=dict)
+
+
+class LocalServices:
+    """RabbitMQ, PostgreSQL and Valkey below one folder; nothing happens before a verb is called."""
+
+    def __init__(self, root: Path, environ: Mapping[str, str] = os.environ) -> None:
+        self.root: Final = root.absolute()
+        self._given: Final = {name: environ[key] for name, key in VARIABLES.items() if environ.get(key)}
+
+    @cached_property
+    def rabbitmq(self) -> RabbitMQ:
+        """Return the broker; raises `NotOurs` when its address was given."""
+        self._refuse_given("rabbitmq")
+        return find_rabbitmq(self.root)
+
+    @cached_property
+    def postgresql(self) -> PostgreSQL:
+        """Return the database server; raises `NotOurs` when its address was given."""
+        self._refuse_given("postgresql")
+        return PostgreSQL(self.root / "postgresql")
+
+    @cached_property
+    def valkey(self) -> Valkey:
+        """Return the cache; raises `NotOurs` when its address was given."""
+        self._refuse_given("valkey")
+        return Valkey(self.root / "valkey")
+
+    def up(self) -> list[str]:
+        """Start what does not run, all at once, and return the names of what was started."""
+        with self._alone():
+            services = self._ours()
+            started = _all_at_once([service.start for service in services])
+            return [service.name for service, fresh in zip(services, started, strict=True) if fresh]
+
+    def down(self) -> None:
+        """Stop everything that is ours and leave no process; data stays."""
+        if not self.root.exists():
+            return
+        with self._alone():
+            _all_at_once([service.stop for service in self._ours()])
+
+    def status(self) -> list[ServiceStatus]:
+        """Return how each service stands, in a fixed order."""
+        return [self._status(name) for name in VARIABLES]
+
+    def env(self) -> dict[str, str]:
+        """Return the addresses as settings in the environment; they hold once `up` has returned."""
+        return {variable: self._given.get(name) or self._service(name).url for name, variable in VARIABLES.items()}
+
+    def _status(self, name: str) -> ServiceStatus:
+        if name in self._given:
+            return ServiceStatus(name, self._given[name], ours=False, pid=None, ready=True)
+        service = self._service(name)
+        return ServiceStatus(name, service.url, ours=True, pid=service.pid, ready=service.ready(), pages=service.pages())
+
+    def _service(self, name: str) -> Service:
+        service: Service = getattr(self, name)
+        return service
+
+    def _ours(self) -> list[Service]:
+        return [self._service(name) for name in VARIABLES if name not in self._given]
+
+    def _refuse_given(self, name: str) -> None:
+        if name in self._given:
+            raise NotOurs(f"{name} was given by {VARIABLES[name]}")
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        self.root.mkdir(parents=True, exist_ok=True)
+        with (self.root / "lock").open("w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            yield
+
+
+def _all_at_once(verbs: Sequence[Callable[[], _T]]) -> list[_T]:
+    if not verbs:
+        return []
+    with ThreadPoolExecutor(len(verbs), thread_name_prefix="smena-local") as pool:
+        return [promise.result() for promise in [pool.submit(verb) for verb in verbs]]
