@@ -1,0 +1,150 @@
+"""Be a child of the supervisor: hear it, report to it, and never outlive it.
+
+One thread (`smena-parent`) waits for two things. Signals: the C-level handler writes the signal's number into a socket
+(`signal.set_wakeup_fd`), so TERM is heard while the main thread sits in C code or holds a lock; no Python code runs in
+a signal handler. The pipe: its end means that the supervisor is gone, and this process ends at once with all it has
+started, beside the kernel's own parent-death signal.
+
+TERM and INT ask for a drain, as often as they come: it is one drain. Before `ready` there is nothing to drain, so they
+end the process at once. QUIT ends it at once, always.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from smena.clock import SYSTEM, Clock, Deadline
+from workers.process import lineage
+from workers.process.exits import Exit
+from workers.process.faultfile import FaultFile
+from workers.process.orders import Orders
+from workers.process.pipe import Failed, Hello, Pipe, Ready, Report
+from workers.process.recorder import FlightRecorder
+
+_DRAIN = frozenset({signal.SIGTERM, signal.SIGINT})
+_TAKEN = (
+    *_DRAIN,
+    signal.SIGQUIT,
+    signal.SIGHUP,
+    signal.SIGUSR1,
+    signal.SIGTTIN,
+    signal.SIGTTOU,
+    signal.SIGTSTP,
+)
+"""Those the supervisor acts on are taken here too, so that a signal sent to all processes ends none by default.
+
+They get a handler that does nothing rather than SIG_IGN, which the programs that jobs start would inherit.
+"""
+_LAST_WORDS_S = 1.0
+
+
+class Child:
+    """What a role's ``run(settings, child)`` is given."""
+
+    def __init__(self, orders: Orders, pipe: Pipe, clock: Clock = SYSTEM) -> None:
+        self.orders = orders
+        self.drain_requested = threading.Event()
+        self._pipe = pipe
+        self._clock = clock
+        self._drain_since_s = 0.0
+        self._is_ready = threading.Event()
+        self._wakeup_in, self._wakeup_out = socket.socketpair()
+        self._closing = threading.Event()
+        self._fault_file: FaultFile | None = None
+        self._thread = threading.Thread(target=self._listen, name="smena-parent", daemon=True)
+
+    @property
+    def name(self) -> str:
+        """How this child is called in logs and metrics, such as ``worker-0``."""
+        return self.orders.name()
+
+    def start(self) -> None:
+        """Begin to listen and say hello; call it once, on the main thread."""
+        self._fault_file = FaultFile(self.orders.file(os.getpid(), "fault"))
+        self._wakeup_out.settimeout(0.0)
+        self._wakeup_in.settimeout(0.0)
+        signal.set_wakeup_fd(self._wakeup_out.fileno(), warn_on_full_buffer=False)
+        for number in _TAKEN:
+            signal.signal(number, _left_to_the_thread)
+        self._thread.start()
+        self._pipe.send(Hello(os.getpid()))
+
+    def recorder(self, slots: int) -> FlightRecorder:
+        """Make this child's flight recorder; the supervisor reads and removes its file."""
+        return FlightRecorder(self.orders.file(os.getpid(), "flight"), slots)
+
+    def ready(self) -> None:
+        """Say that all is in place (broker and database answered); call it before the first job is taken."""
+        self._is_ready.set()
+        self._pipe.send(Ready())
+
+    def report(self, snapshot: dict[str, Any], loops: Mapping[str, int], unready: Sequence[str] = ()) -> bool:
+        """Tell the supervisor the cumulative tally, each loop's tick and what cannot be reached now.
+
+        Never waits; return False when the report was dropped, because the next one replaces it.
+        """
+        return self._pipe.send(Report(snapshot, dict(loops), tuple(unready)))
+
+    def failed(self, error: str) -> None:
+        """Tell the supervisor why this child cannot run, before it exits."""
+        self._pipe.send(Failed(error))
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until a drain is requested; return whether it was."""
+        return self.drain_requested.wait(timeout_s)
+
+    def drain_deadline(self, drain_s: float) -> Deadline:
+        """Return when a drain of ``drain_s`` seconds ends: counted from the request, or from now without one."""
+        since = self._drain_since_s if self.drain_requested.is_set() else self._clock.monotonic()
+        return Deadline(self._clock, since + drain_s)
+
+    def close(self) -> None:
+        """Say the last words and stop listening."""
+        self._pipe.flush(Deadline.within(_LAST_WORDS_S, self._clock))
+        self._closing.set()
+        signal.set_wakeup_fd(-1)
+        self._wakeup_out.send(b"\0")
+        self._thread.join(_LAST_WORDS_S)
+        self._wakeup_in.close()
+        self._wakeup_out.close()
+        self._pipe.close()
+        if self._fault_file is not None:
+            self._fault_file.close()
+
+    def _listen(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._wakeup_in, selectors.EVENT_READ)
+            selector.register(self._pipe, selectors.EVENT_READ)
+            while not self._closing.is_set():
+                for key, _ in selector.select():
+                    if key.fileobj is self._pipe:
+                        self._hear_supervisor()
+                    else:
+                        self._hear_signals(self._wakeup_in.recv(4096))
+
+    def _hear_supervisor(self) -> None:
+        self._pipe.receive()
+        if self._pipe.closed and not self._closing.is_set():
+            lineage.end_session(os.getpid())
+            os._exit(Exit.PARENT_LOST)
+
+    def _hear_signals(self, numbers: bytes) -> None:
+        if signal.SIGQUIT in numbers:
+            os._exit(Exit.ENDED_NOW)
+        if not _DRAIN.intersection(numbers):
+            return
+        if not self._is_ready.is_set():
+            os._exit(Exit.DRAINED)
+        if not self.drain_requested.is_set():
+            self._drain_since_s = self._clock.monotonic()
+            self.drain_requested.set()
+
+
+def _left_to_the_thread(_number: int, _frame: object) -> None:
+    """Do nothing: the wake-up socket has told the listening thread already."""

@@ -1,0 +1,53 @@
+"""Keep what `faulthandler` writes when a child dies of SEGV, ABRT, BUS, FPE or ILL, and read which thread it names.
+
+The file is opened at the child's start, because nothing can be opened while dying.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+_FATAL = re.compile(r"^Fatal Python error: (?P<error>.+)$", re.MULTILINE)
+_CURRENT = re.compile(r"^Current thread (?P<ident>0x[0-9a-f]+)", re.MULTILINE)
+_KEPT_BYTES = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What a dying child wrote: the fatal error, the ident of the thread it happened in (0 unknown), the stacks."""
+
+    error: str
+    thread_ident: int
+    stacks: str
+
+
+class FaultFile:
+    """The writing side; open while the child lives."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: IO[bytes] = path.open("wb", buffering=0)
+        faulthandler.enable(self._file, all_threads=True)
+
+    def close(self) -> None:
+        """Stop writing here."""
+        faulthandler.disable()
+        self._file.close()
+
+
+def read(path: Path) -> Fault | None:
+    """Return what the child wrote when it died, or None when it wrote nothing."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(_KEPT_BYTES).decode("utf-8", "replace")
+    except FileNotFoundError:
+        return None
+    fatal = _FATAL.search(text)
+    if fatal is None:
+        return None
+    current = _CURRENT.search(text)
+    return Fault(fatal["error"], int(current["ident"], 16) if current else 0, text)

@@ -1,0 +1,64 @@
+"""Tie processes to their parents on Linux: who dies with whom, who inherits whom, who belongs to a session.
+
+`prctl` has no face in the standard library, so it is called through the C library. Off Linux these calls do nothing:
+the pipe's end then is the only sign that the supervisor is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_SESSION_FIELD = 3
+"""The session id's place in `/proc/PID/stat` after the command's closing bracket (`man 5 proc`)."""
+
+
+def die_with_parent(number: int = signal.SIGKILL) -> None:
+    """Ask the kernel for this signal when the parent dies; 0 takes it back.
+
+    The kernel counts the parent *thread*, and forgets nothing when a process is handed to another parent, so call it
+    after the last change of parent, then check that the parent is still there.
+    """
+    _prctl(_PR_SET_PDEATHSIG, int(number))
+
+
+def inherit_orphans() -> None:
+    """Become the parent of every descendant whose own parent dies (a subreaper)."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def end_session(leader_pid: int) -> int:
+    """Kill all others in the session of that leader; return how many were found.
+
+    Call it while the leader's process id cannot be taken by another: it lives, or was not yet reaped.
+    """
+    found = [pid for pid in _session(leader_pid) if pid not in (leader_pid, os.getpid())]
+    for pid in found:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    return len(found)
+
+
+def _session(leader_pid: int) -> list[int]:
+    members = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            fields = stat.read_text(errors="replace").rpartition(")")[2].split()
+            if int(fields[_SESSION_FIELD]) == leader_pid:
+                members.append(int(stat.parent.name))
+    return members
+
+
+def _prctl(option: int, value: int) -> None:
+    if not sys.platform.startswith("linux"):
+        return
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))

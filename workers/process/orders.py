@@ -1,0 +1,35 @@
+"""Say what a child is told when it starts: which role at which post, and whose child it is.
+
+Orders travel as JSON on a command line or over the nursery's pipe. They hold no secrets: a child reads its settings
+itself, from the same environment as the supervisor, with the same command-line overrides.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+
+class Orders(msgspec.Struct, frozen=True, kw_only=True):
+    """What one child is to be.
+
+    ``module`` is imported in the child and has ``run(settings, child) -> int``; ``post`` counts the children of one
+    role from 0; ``overrides`` go to `smena.settings.load`.
+    """
+
+    role: str
+    module: str
+    post: int
+    supervisor_pid: int
+    state_dir: str
+    overrides: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    def name(self) -> str:
+        """Return how the child is called in logs and metrics, such as ``worker-0``."""
+        return f"{self.role}-{self.post}"
+
+    def file(self, pid: int, kind: str) -> Path:
+        """Return the path of one of a child's files; kinds are ``flight`` and ``fault``."""
+        return Path(self.state_dir) / f"{pid}.{kind}"

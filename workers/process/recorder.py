@@ -1,0 +1,163 @@
+"""Keep what each slot of a child runs in a memory-mapped file that outlives the child.
+
+The child writes (`FlightRecorder`), anyone may read (`read`): the supervisor when the child died, drills, the operator.
+Nothing is flushed: the pages belong to the kernel, so they are whole after SIGKILL too, and stale only if the machine
+itself goes down.
+
+File: a header (magic, version, slots, pid, link tick), then the sequence number of every slot, then the slots. A slot's
+sequence is odd while it is being written; a reader takes the sequence before and after and tries again when it moved.
+A slot that stays odd belongs to a child that was stopped or died between two stores, some hundred nanoseconds wide; it
+is given as it is, marked ``torn``.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+_MAGIC = b"SMFR"
+_HEADER = struct.Struct("<4sIIIqQ")
+"""Magic, version, slots, pid, time the file was made (unused by readers), link tick."""
+_VERSION = 1
+_TICK_WORD = 3
+"""The link tick's place in the file counted in 8-byte words."""
+_HEADER_BYTES = 64
+_SLOT = struct.Struct("<dQ64s96s")
+"""Started (Unix seconds; 0 = nothing runs), attempt, job id, actor; texts are UTF-8, cut, padded with NUL."""
+_SLOT_BYTES = 192
+_THREAD = struct.Struct("<QQ")
+_THREAD_AT = _SLOT.size
+"""The native id and the Python ident (the one faulthandler prints) of the slot's thread."""
+_READ_TRIES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """One job that a slot ran when the file was read.
+
+    ``since`` is in Unix seconds; ``thread_id`` the native id, ``thread_ident`` what `faulthandler` prints; both are 0
+    for a slot that was never bound. ``torn`` marks a record caught in the middle of a write that never ended.
+    """
+
+    slot: int
+    job_id: str
+    actor: str
+    attempt: int
+    since: float
+    thread_id: int
+    thread_ident: int
+    torn: bool = False
+
+
+class FlightRecorder:
+    """The writing side. Each slot has one writer at a time; different slots need no lock between them."""
+
+    def __init__(self, path: Path, slots: int) -> None:
+        size = _slots_at(slots) + slots * _SLOT_BYTES
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            os.ftruncate(descriptor, size)
+            self._map = mmap.mmap(descriptor, size)
+        finally:
+            os.close(descriptor)
+        self.path = path
+        self.slots = slots
+        self._words = memoryview(self._map).cast("Q")
+        self._offsets = [_slots_at(slots) + slot * _SLOT_BYTES for slot in range(slots)]
+        self._pack = _SLOT.pack_into
+        self._seq_word = _HEADER_BYTES // 8
+        _HEADER.pack_into(self._map, 0, _MAGIC, _VERSION, slots, os.getpid(), 0, 0)
+
+    def bind(self, slot: int) -> None:
+        """Say that the calling thread serves the slot; once per thread, not per job."""
+        _THREAD.pack_into(self._map, self._offsets[slot] + _THREAD_AT, threading.get_native_id(), threading.get_ident())
+
+    def enter(self, slot: int, job_id: str, actor: str, attempt: int, started_at: float) -> None:
+        """Note that the slot runs a job since ``started_at`` (Unix seconds)."""
+        words = self._words
+        sequence = self._seq_word + slot
+        words[sequence] = count = words[sequence] + 1
+        self._pack(
+            self._map,
+            self._offsets[slot],
+            started_at,
+            attempt,
+            job_id.encode("utf-8", "replace"),
+            actor.encode("utf-8", "replace"),
+        )
+        words[sequence] = count + 1
+
+    def leave(self, slot: int) -> None:
+        """Note that the slot runs nothing; one aligned store, so that no reader sees half of it."""
+        self._words[self._offsets[slot] >> 3] = 0
+
+    @property
+    def link_tick(self) -> int:
+        """The link's last tick; a reader compares two looks."""
+        return self._words[_TICK_WORD]
+
+    @link_tick.setter
+    def link_tick(self, tick: int) -> None:
+        self._words[_TICK_WORD] = tick
+
+    def close(self) -> None:
+        """Let go of the file; it stays where it is for the supervisor."""
+        self._words.release()
+        self._map.close()
+
+
+def read(path: Path) -> list[Running]:
+    """Return what the slots ran, in slot order; an absent or unfinished file gives nothing."""
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
+            slots = _checked_slots(view)
+            found = (_read_slot(view, slots, slot) for slot in range(slots))
+            return [running for running in found if running is not None]
+    except (FileNotFoundError, ValueError):  # ValueError: the file is still empty
+        return []
+
+
+def read_link_tick(path: Path) -> int | None:
+    """Return the link's tick, or None when there is no such file."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(_HEADER.size)
+    except FileNotFoundError:
+        return None
+    return int(_HEADER.unpack(header)[5]) if header[:4] == _MAGIC else None
+
+
+def _slots_at(slots: int) -> int:
+    return _HEADER_BYTES + slots * 8
+
+
+def _checked_slots(view: mmap.mmap) -> int:
+    magic, version, slots, *_ = _HEADER.unpack_from(view)
+    if magic != _MAGIC or version != _VERSION or len(view) < _slots_at(slots) + slots * _SLOT_BYTES:
+        return 0
+    return int(slots)
+
+
+def _read_slot(view: mmap.mmap, slots: int, slot: int) -> Running | None:
+    at = _slots_at(slots) + slot * _SLOT_BYTES
+    sequence_at = _HEADER_BYTES + slot * 8
+    torn, record = True, b""
+    for _ in range(_READ_TRIES):
+        before = view[sequence_at : sequence_at + 8]
+        record = view[at : at + _SLOT_BYTES]
+        torn = bool(before[0] & 1) or view[sequence_at : sequence_at + 8] != before
+        if not torn:
+            break
+    since, attempt, job_id, actor = _SLOT.unpack_from(record)
+    if since == 0:
+        return None
+    thread_id, thread_ident = _THREAD.unpack_from(record, _THREAD_AT)
+    return Running(slot, _text(job_id), _text(actor), attempt, since, thread_id, thread_ident, torn)
+
+
+def _text(cut: bytes) -> str:
+    return cut.rstrip(b"\0").decode("utf-8", "replace")
