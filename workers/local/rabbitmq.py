@@ -8,6 +8,7 @@ be shared with other nodes of the machine.
 import os
 import secrets
 import subprocess
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -38,9 +39,9 @@ class RabbitMQ(Service):
     main_program = "beam.smp"
     port_names = ("amqp", "dist", "epmd", "management", "prometheus")
 
-    def __init__(self, folder: Path, installation: Installation) -> None:
+    def __init__(self, folder: Path, find: Callable[[], Installation]) -> None:
         super().__init__(folder)
-        self._installation: Final = installation
+        self._find: Final = find
 
     @property
     def url(self) -> str:
@@ -97,6 +98,11 @@ class RabbitMQ(Service):
                 section = plugin.removeprefix("rabbitmq_")
                 lines += [f"{section}.tcp.ip = {LOOPBACK}", f"{section}.tcp.port = {self.ports[port]}"]
         return "\n".join(lines) + "\n"
+
+    @cached_property
+    def _installation(self) -> Installation:
+        """Find the programs when they are first needed: to stop a node, none are."""
+        return self._find()
 
     @cached_property
     def _places(self) -> dict[str, str]:

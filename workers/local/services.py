@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -53,7 +53,7 @@ class LocalServices:
     def rabbitmq(self) -> RabbitMQ:
         """Return the broker; raises `NotOurs` when its address was given."""
         self._refuse_given("rabbitmq")
-        return find_rabbitmq(self.root)
+        return RabbitMQ(self.root / "rabbitmq", partial(find_rabbitmq, self.root / "unpacked"))
 
     @cached_property
     def postgresql(self) -> PostgreSQL:
