@@ -1,0 +1,224 @@
+"""Hold every setting, in groups: one frozen model each, one line of doc for each value.
+
+The annotations are the bounds and units; the docstring under a field is its page in
+`docs/reference/settings.md`. Names carry the unit of a duration.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from smena.errors import Misconfigured
+from smena.settings.kinds import AmqpUrls, Bytes, DatabaseUrl, QueueNames, RedisUrl, Seconds, Unit, WholeSeconds
+
+DAY_S = 86_400
+MIB = 1024 * 1024
+
+
+class Group(BaseModel):
+    """A group of settings: frozen, strict about names, documented by attribute docstrings."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        validate_default=True,
+        hide_input_in_errors=True,
+    )
+
+
+class Amqp(Group):
+    """The connection to RabbitMQ."""
+
+    urls: AmqpUrls = ()
+    """Addresses of the broker's nodes, tried in turn; `SMENA_AMQP_URL` is the same setting."""
+
+    prefix: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,40}$")] = "smena"
+    """First word of every queue and exchange name."""
+
+    heartbeat_s: Annotated[WholeSeconds, Field(ge=2, le=600)] = 20
+    """Silence after which either side takes the connection for dead."""
+
+    connect_timeout_s: Annotated[Seconds, Field(ge=0.1, le=60)] = 5
+    """Longest wait for one node to take a connection."""
+
+    reconnect_cap_s: Annotated[Seconds, Field(ge=0.1, le=60)] = 3
+    """Longest pause between two tries to connect."""
+
+    publish_timeout_s: Annotated[Seconds, Field(ge=0.1, le=600)] = 10
+    """Longest wait for a confirm; then the publish is a typed error."""
+
+    publish_window: Annotated[int, Field(ge=1, le=100_000), Unit("messages")] = 2000
+    """Messages sent and not yet confirmed; a sender waits when it is full."""
+
+    max_body_bytes: Annotated[Bytes, Field(ge=1024, le=16 * MIB)] = 8 * MIB
+    """Largest body that is sent; a larger one is a typed error before it reaches the broker."""
+
+    consumer_timeout_s: Annotated[WholeSeconds, Field(ge=60, le=7 * DAY_S)] = 1800
+    """The broker's own `consumer_timeout`, which AMQP does not tell: a delivery must be settled before."""
+
+    def required_urls(self) -> tuple[str, ...]:
+        """Return the addresses in the clear; raise `Misconfigured` when there is none."""
+        if not self.urls:
+            raise Misconfigured("this needs RabbitMQ; set SMENA_AMQP_URL")
+        return tuple(url.get_secret_value() for url in self.urls)
+
+
+class Database(Group):
+    """The connection to PostgreSQL, where the schema `smena` lies beside the business tables."""
+
+    url: DatabaseUrl | None = None
+    """Address of the business database; without it there is no outbox, no `once`, no dead-letter rows."""
+
+    pool_size: Annotated[int, Field(ge=1, le=1000), Unit("connections")] | None = None
+    """Connections of one process; unset means its worker threads and two more."""
+
+    connect_timeout_s: Annotated[WholeSeconds, Field(ge=1, le=60)] = 5
+    """Longest wait for the server to take a connection."""
+
+    lock_timeout_s: Annotated[Seconds, Field(ge=0.1, le=600)] = 5
+    """Longest wait for a lock; then the job is put off."""
+
+    statement_timeout_s: Annotated[Seconds, Field(ge=0.1, le=DAY_S)] = 60
+    """Longest run of one statement."""
+
+    idle_in_transaction_s: Annotated[Seconds, Field(ge=1, le=3600)] = 25
+    """Longest idle time inside a transaction; a frozen owner holds its locks no longer than this."""
+
+    def required_url(self) -> str:
+        """Return the address in SQLAlchemy's form; raise `Misconfigured` when there is none."""
+        if self.url is None:
+            raise Misconfigured("this needs PostgreSQL; set SMENA_DATABASE_URL")
+        return self.url.get_secret_value()
+
+    def libpq_url(self) -> str:
+        """Return the address as libpq and psycopg read it; raise `Misconfigured` when there is none."""
+        return self.required_url().replace("postgresql+psycopg://", "postgresql://", 1)
+
+
+class Redis(Group):
+    """The connection to Redis or Valkey, which holds only what may be lost."""
+
+    url: RedisUrl | None = None
+    """Address of the server; without it limits hold for each host alone."""
+
+
+class Worker(Group):
+    """The worker processes, which run actors."""
+
+    queues: QueueNames = ()
+    """Queues to work on; empty means all queues of the loaded books."""
+
+    processes: Annotated[int, Field(ge=1, le=512), Unit("processes")] = 2
+    """Worker processes under one supervisor."""
+
+    threads: Annotated[int, Field(ge=1, le=256), Unit("threads")] = 8
+    """Threads of one process, which run plain actors."""
+
+    concurrency: Annotated[int, Field(ge=1, le=10_000), Unit("coroutines")] = 100
+    """Async actors that one process runs at once."""
+
+    prefetch_max: Annotated[int, Field(ge=1, le=60_000), Unit("messages")] = 2000
+    """Most deliveries held by one process; how many follows the measured length of jobs."""
+
+    settle_backlog: Annotated[int, Field(ge=1, le=100_000), Unit("outcomes")] = 1000
+    """Outcomes that may wait for a blocked broker; when it is full the process stops taking work."""
+
+    unknown_actor_s: Annotated[Seconds, Field(ge=0, le=7 * DAY_S)] = 600
+    """How long a job of an actor that no loaded book has waits for a newer worker before it is dead."""
+
+    drain_s: Annotated[Seconds, Field(ge=0, le=DAY_S)] = 25
+    """Time that running jobs get to finish after TERM; the budget of the whole shutdown."""
+
+
+class Supervisor(Group):
+    """The process that starts, watches and replaces the others."""
+
+    restart_base_s: Annotated[Seconds, Field(ge=0.01, le=60)] = 0.2
+    """First ceiling of the pause before a dead child is replaced; it doubles from there."""
+
+    restart_cap_s: Annotated[Seconds, Field(ge=0.1, le=3600)] = 10
+    """Longest such pause."""
+
+    kill_grace_s: Annotated[Seconds, Field(ge=0.1, le=600)] = 5
+    """Time a child gets beyond its drain budget before it is killed."""
+
+    metrics_host: Annotated[str, StringConstraints(min_length=1, max_length=255)] = "127.0.0.1"
+    """Address on which metrics and probes are served."""
+
+    metrics_port: Annotated[int, Field(ge=0, le=65_535), Unit("port")] = 9191
+    """Port of metrics and probes; 0 takes a free one and prints it."""
+
+    state_dir: Path | None = None
+    """Folder of flight recorders and fault files; unset means a private one under the system's temporary folder."""
+
+
+class Retry(Group):
+    """What a book's actors do after a failure unless they say otherwise."""
+
+    attempts: Annotated[int, Field(ge=1, le=1000), Unit("attempts")] = 5
+    """Attempts for a transient failure, the first one included."""
+
+    unexpected_attempts: Annotated[int, Field(ge=1, le=1000), Unit("attempts")] = 3
+    """Attempts for an error that is neither transient nor permanent."""
+
+    base_s: Annotated[Seconds, Field(ge=0.001, le=3600)] = 1
+    """First ceiling of the wait between attempts; it doubles from there, with full jitter."""
+
+    cap_s: Annotated[Seconds, Field(ge=0.001, le=DAY_S)] = 300
+    """Longest wait between attempts."""
+
+    total_age_s: Annotated[Seconds, Field(ge=1, le=30 * DAY_S)] = DAY_S
+    """Age since it was first sent at which a job is not tried again."""
+
+
+class Outbox(Group):
+    """The rows written with the business change, and the relay that publishes them."""
+
+    batch: Annotated[int, Field(ge=1, le=10_000), Unit("rows")] = 500
+    """Rows that a relay claims at once."""
+
+    lease_s: Annotated[Seconds, Field(ge=1, le=3600)] = 30
+    """Time after which another relay may take claimed rows over."""
+
+    poll_s: Annotated[Seconds, Field(ge=0.05, le=60)] = 1.0
+    """Pause between two looks when no doorbell rings."""
+
+    keep_s: Annotated[WholeSeconds, Field(ge=0, le=365 * DAY_S)] = 3 * DAY_S
+    """How long rows that were sent are kept."""
+
+    delay_via_outbox_s: Annotated[Seconds, Field(ge=1, le=12 * DAY_S)] = 900
+    """Delays longer than this are rows with a due time instead of messages in the broker."""
+
+
+class Once(Group):
+    """The keys by which an effect is known to have happened."""
+
+    keep_s: Annotated[WholeSeconds, Field(ge=60, le=3650 * DAY_S)] = 30 * DAY_S
+    """How long a key is remembered; a copy that comes later runs again."""
+
+
+class Settlements(Group):
+    """The rows by which a second copy of an attempt is recognised."""
+
+    keep_s: Annotated[WholeSeconds, Field(ge=60, le=365 * DAY_S)] = 7 * DAY_S
+    """How long a row is kept; a copy that comes later runs again."""
+
+
+class Telemetry(Group):
+    """Logs and metrics."""
+
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least level that is logged."""
+
+    log_format: Literal["auto", "json", "console"] = "auto"
+    """How standard error reads; `auto` means JSON, and in colours at a terminal in development."""
+
+    log_file: Path | None = None
+    """File that also gets every line as JSON; several processes may share it."""
+
+    tally_s: Annotated[Seconds, Field(ge=0.1, le=60)] = 1.0
+    """Pause between two reports of a child's figures to its supervisor."""

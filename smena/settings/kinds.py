@@ -1,0 +1,68 @@
+"""Say what kinds of values a setting may hold: their units, how they are written, what is secret.
+
+A value comes from code and TOML with its own type, from the environment and from mounted files as
+text. Lists are written with commas there: ``SMENA_BOOKS=actors.sales,actors.mail``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, SecretStr, StringConstraints
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Name what a number counts; shown in the reference page and by `smena settings`."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class SecretValues:
+    """Mark a setting whose values are never shown whole."""
+
+
+def _split(value: Any) -> Any:
+    """Turn text into a list: commas or new lines separate, spaces around do not count."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.replace("\n", ",").split(",") if part.strip()]
+    return value
+
+
+def _amqp_url(value: SecretStr) -> SecretStr:
+    parts = urlsplit(value.get_secret_value())
+    if parts.scheme not in {"amqp", "amqps"} or not parts.hostname:
+        raise ValueError("an AMQP address reads amqp://user:password@host:5672/vhost")
+    return value
+
+
+def _database_url(value: SecretStr) -> SecretStr:
+    """Name the driver in the address, whatever name it came with."""
+    scheme, separator, rest = value.get_secret_value().partition("://")
+    if not separator or scheme not in {"postgres", "postgresql", "postgresql+psycopg"}:
+        raise ValueError("a database address reads postgresql://user:password@host:5432/name")
+    return SecretStr(f"postgresql+psycopg://{rest}")
+
+
+def _redis_url(value: SecretStr) -> SecretStr:
+    if urlsplit(value.get_secret_value()).scheme not in {"redis", "rediss", "unix"}:
+        raise ValueError("a Redis address reads redis://:password@host:6379/0")
+    return value
+
+
+Seconds = Annotated[float, Unit("s")]
+WholeSeconds = Annotated[int, Unit("s")]
+Bytes = Annotated[int, Unit("bytes")]
+
+ModulePath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")]
+ModulePaths = Annotated[tuple[ModulePath, ...], BeforeValidator(_split)]
+QueueName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,126}$")]
+QueueNames = Annotated[tuple[QueueName, ...], BeforeValidator(_split)]
+
+AmqpUrl = Annotated[SecretStr, AfterValidator(_amqp_url)]
+AmqpUrls = Annotated[tuple[AmqpUrl, ...], BeforeValidator(_split), SecretValues()]
+DatabaseUrl = Annotated[SecretStr, AfterValidator(_database_url)]
+RedisUrl = Annotated[SecretStr, AfterValidator(_redis_url)]
