@@ -40,7 +40,9 @@ def _values() -> dict[str, object]:
     found: dict[str, Found] = {}
     for layer in reversed(layers):
         found.update(layer.found)
-    app: dict[str, object] = Layer({key: item for key, item in found.items() if key.startswith("app.")}).nested().get("app", {})
+    app: dict[str, object] = (
+        Layer({key: item for key, item in found.items() if key.startswith("app.")}).nested().get("app", {})
+    )
     return app
 
 

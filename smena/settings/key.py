@@ -21,6 +21,8 @@ PREFIX = "SMENA_"
 SECOND_NAMES = {"amqp.urls": ("SMENA_AMQP_URL",)}
 """Variables that are another name of a setting's own."""
 
+_WORDS = {"str": "name", "int": "whole number", "float": "number", "Path": "path", "SecretStr": "secret address"}
+
 
 @dataclass(frozen=True, slots=True)
 class Key:
@@ -103,12 +105,12 @@ def _kind(annotation: Any) -> str:
     if get_origin(annotation) is Literal:
         return "word"
     if get_origin(annotation) is tuple:
-        return f"list of {_kind(get_args(annotation)[0])}s"
+        return f"list of {_kind(get_args(annotation)[0])}"
     parts = [part for part in get_args(annotation) if part is not type(None)]
     if parts:
         return _kind(parts[0])
-    words = {"str": "name", "int": "whole number", "float": "number", "Path": "path", "SecretStr": "secret address"}
-    return words.get(annotation.__name__, annotation.__name__)
+    name: str = annotation.__name__
+    return _WORDS.get(name, name)
 
 
 def _is_secret(annotation: Any, metadata: list[Any]) -> bool:

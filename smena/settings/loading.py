@@ -87,7 +87,9 @@ def read_layers(
     path = _toml_path(env, toml_path)
     if path is None:
         return (given, direct, mounted), findings
-    chosen = next((layer.found["profile"].value for layer in (given, direct, mounted) if "profile" in layer.found), None)
+    chosen = next(
+        (layer.found["profile"].value for layer in (given, direct, mounted) if "profile" in layer.found), None
+    )
     special, common, more = config_file.read(path, chosen or PROFILES[0], PROFILES)
     return (given, direct, mounted, special, common), findings + more
 

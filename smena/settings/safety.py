@@ -13,7 +13,9 @@ from urllib.parse import unquote, urlsplit
 from smena.settings.finding import Finding, error, warning
 from smena.settings.model import Settings
 
-KNOWN_PASSWORDS = frozenset({"guest", "smena", "postgres", "rabbitmq", "redis", "password", "secret", "changeme", "test"})
+KNOWN_PASSWORDS = frozenset(
+    {"guest", "smena", "postgres", "rabbitmq", "redis", "password", "secret", "changeme", "test"}
+)
 DEVELOPMENT_MARK = "development"
 """A password with this word in it says itself that it is not for production."""
 
@@ -36,7 +38,9 @@ def _misfits(settings: Settings) -> Iterator[Finding]:
     if outbox.poll_s > outbox.lease_s:
         yield error("outbox.poll_s", "is above outbox.lease_s: a claim would lapse between two looks")
     if database.idle_in_transaction_s >= outbox.lease_s:
-        yield error("database.idle_in_transaction_s", "must be below outbox.lease_s, else a frozen relay blocks the next")
+        yield error(
+            "database.idle_in_transaction_s", "must be below outbox.lease_s, else a frozen relay blocks the next"
+        )
     if database.lock_timeout_s > database.statement_timeout_s:
         yield error("database.lock_timeout_s", "is above database.statement_timeout_s and could never act")
     if settings.amqp.publish_timeout_s >= settings.amqp.consumer_timeout_s:

@@ -1,0 +1,240 @@
+"""Declare every event of the product, once, sorted by prefix.
+
+The table in `docs/reference/events.md` is made from this file. A job is named by ``job`` (its id) and
+``actor``; arguments are never among the fields. Durations are seconds and end in ``_s``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from smena.telemetry.event import Event
+
+_JOB: Final[Mapping[str, str]] = {
+    "job": "id of the job",
+    "actor": "name of the actor",
+    "queue": "queue it came from",
+    "attempt": "number of this attempt, the first being 1",
+    "request_id": "id of the request it began with",
+}
+_PLACE: Final[Mapping[str, str]] = {"connection": "name of the connection", "node": "host and port"}
+_CHILD: Final[Mapping[str, str]] = {"role": "worker, relay or archivist", "child": "process id of the child"}
+_ERROR: Final[Mapping[str, str]] = {"error": "class and text of the error, cut at 2 kB"}
+
+ARCHIVIST_MOVED = Event(
+    "archivist.moved", "info", "Dead letters became rows.", {"moved": "messages", "queue": "their queue"}
+)
+ARCHIVIST_LOST_SENT_ON = Event(
+    "archivist.lost_sent_on",
+    "warning",
+    "Messages whose delay ended nowhere were sent on, or became dead letters `no_queue`.",
+    {"sent": "messages sent on", "dead": "messages without a queue"},
+)
+
+CANARY_LATE = Event(
+    "canary.late",
+    "error",
+    "A canary through a delay level is overdue: that level may stand still.",
+    {"level": "number of the level", "late_s": "seconds beyond its time"},
+)
+CANARY_RETURNED = Event(
+    "canary.returned",
+    "debug",
+    "A canary came through a delay level.",
+    {"level": "number of the level", "late_s": "seconds beyond its time"},
+)
+
+CHILD_EXITED = Event(
+    "child.exited",
+    "warning",
+    "A child process ended.",
+    {**_CHILD, "code": "exit code", "signal": "signal that ended it", "running": "jobs it ran then"},
+)
+CHILD_KILLED = Event(
+    "child.killed", "error", "The supervisor killed a child.", {**_CHILD, "why": "what it did not do in time"}
+)
+CHILD_REPLACED = Event(
+    "child.replaced",
+    "info",
+    "A new child took the place of one that ended.",
+    {**_CHILD, "replaces": "process id of the one before", "after_s": "pause before it was started"},
+)
+CHILD_STARTED = Event("child.started", "info", "A child process was started.", _CHILD)
+
+CONSUMER_CANCELLED = Event(
+    "consumer.cancelled",
+    "warning",
+    "The broker ended a subscription; it is taken up again.",
+    {"queue": "name of the queue", "why": "what the broker said"},
+)
+CONSUMER_STARTED = Event(
+    "consumer.started",
+    "info",
+    "A queue is subscribed.",
+    {"queue": "name of the queue", "prefetch": "deliveries that may be held"},
+)
+
+DB_LOST = Event("db.lost", "warning", "PostgreSQL does not answer.", _ERROR)
+DB_RECOVERED = Event("db.recovered", "info", "PostgreSQL answers again.", {"after_s": "time without it"})
+DB_UPGRADED = Event(
+    "db.upgraded", "info", "A migration was applied.", {"revision": "its number", "part": "before or after deploy"}
+)
+
+DRAIN_FINISHED = Event(
+    "drain.finished",
+    "info",
+    "A process has drained.",
+    {
+        "seconds": "how long it took",
+        "finished": "jobs that ended in that time",
+        "interrupted": "jobs sent back running",
+    },
+)
+DRAIN_HANDED_BACK = Event(
+    "drain.handed_back", "info", "Jobs that had not started went back to their queues.", {"jobs": "how many"}
+)
+DRAIN_STARTED = Event(
+    "drain.started",
+    "info",
+    "A process stops taking work and lets running jobs finish.",
+    {"running": "jobs that run", "unstarted": "jobs held", "budget_s": "time they have"},
+)
+
+HOOK_FAILED = Event(
+    "hook.failed",
+    "warning",
+    "An observing hook raised; it is ignored.",
+    {"hook": "its name", "event": "what it was told of", **_ERROR},
+)
+
+JOB_DEAD = Event("job.dead", "error", "A job became a dead letter.", {**_JOB, "reason": "code of the reason", **_ERROR})
+JOB_DONE = Event("job.done", "debug", "A job has taken effect.", {**_JOB, "run_s": "run time"})
+JOB_LOST = Event(
+    "job.lost",
+    "warning",
+    "A result was dropped: claim or term gone, or a second copy of the attempt was settled first.",
+    {**_JOB, "why": "what was lost"},
+)
+JOB_REDELIVERED = Event("job.redelivered", "info", "The broker delivered a job again.", _JOB)
+JOB_RETRIED = Event(
+    "job.retried", "warning", "An attempt failed; the job is tried again.", {**_JOB, "delay_s": "wait", **_ERROR}
+)
+JOB_RETURNED = Event(
+    "job.returned", "info", "A job went back to its queue; no attempt is spent.", {**_JOB, "why": "the cause"}
+)
+JOB_SNOOZED = Event(
+    "job.snoozed",
+    "info",
+    "A job was put off; no attempt is spent.",
+    {**_JOB, "delay_s": "wait", "why": "the cause"},
+)
+JOB_STARTED = Event("job.started", "debug", "A job was started.", {**_JOB, "waited_s": "time since it was due"})
+
+LINK_BLOCKED = Event(
+    "link.blocked", "warning", "The broker takes no publishes (alarm).", {**_PLACE, "why": "what the broker said"}
+)
+LINK_CONNECTED = Event(
+    "link.connected", "info", "Connected to RabbitMQ.", {**_PLACE, "epoch": "number of this connection"}
+)
+LINK_LOST = Event(
+    "link.lost",
+    "warning",
+    "The connection to RabbitMQ is gone.",
+    {**_PLACE, "retry_s": "pause before the next", **_ERROR},
+)
+LINK_UNBLOCKED = Event(
+    "link.unblocked", "info", "The broker takes publishes again.", {**_PLACE, "after_s": "time it was blocked"}
+)
+
+LOG_DROPPED = Event(
+    "log.dropped", "warning", "Log lines were given up because nobody read them.", {"lines": "how many"}
+)
+
+LOOP_FAILED = Event(
+    "loop.failed", "error", "A round of a loop failed; the next comes after a pause.", {"loop": "its name", **_ERROR}
+)
+
+NURSERY_EXITED = Event(
+    "nursery.exited",
+    "warning",
+    "The nursery ended; a new one is started.",
+    {"nursery": "process id", "code": "exit code"},
+)
+NURSERY_READY = Event(
+    "nursery.ready",
+    "info",
+    "The nursery has loaded the books and can fork workers.",
+    {"nursery": "process id", "actors": "number of actors", "seconds": "how long it took"},
+)
+NURSERY_STARTED = Event("nursery.started", "info", "A nursery was started.", {"nursery": "process id"})
+
+ONCE_HIT = Event(
+    "once.hit",
+    "info",
+    "A repeat was absorbed: the effect had happened before.",
+    {"job": "id of the job", "actor": "name of the actor", "key": "its `once` key"},
+)
+
+OUTBOX_PARKED = Event(
+    "outbox.parked",
+    "error",
+    "An outbox row cannot be published as it is; it waits for an operator, others pass.",
+    {"job": "id of the job", "actor": "name of the actor", "reason": "code of the reason", **_ERROR},
+)
+OUTBOX_SENT = Event("outbox.sent", "debug", "Outbox rows were confirmed by the broker.", {"rows": "how many"})
+
+PROCESS_READY = Event("process.ready", "info", "A process can do its work.", {"seconds": "time since it began"})
+PROCESS_STARTED = Event(
+    "process.started", "info", "A process began.", {"version": "release", "profile": "profile of the settings"}
+)
+PROCESS_STOPPED = Event("process.stopped", "info", "A process ends.", {"code": "exit code"})
+PROCESS_STOPPING = Event("process.stopping", "info", "A process was asked to end.", {"why": "signal or cause"})
+
+PUBLISH_FAILED = Event(
+    "publish.failed",
+    "warning",
+    "A message was not confirmed.",
+    {"job": "id of the job", "actor": "name of the actor", "queue": "where it was to go", **_ERROR},
+)
+
+RELAY_FELL_BEHIND = Event(
+    "relay.fell_behind",
+    "warning",
+    "Outbox rows wait longer than they should.",
+    {"rows": "that wait", "oldest_s": "age"},
+)
+RELAY_PRUNED = Event(
+    "relay.pruned", "debug", "Rows past their time were deleted.", {"table": "where", "rows": "how many"}
+)
+
+SETTINGS_WARNED = Event(
+    "settings.warned", "warning", "A setting is unwise or missing.", {"key": "the setting", "text": "what it means"}
+)
+
+SETTLE_RESUMED = Event(
+    "settle.resumed",
+    "info",
+    "A second copy of a settled attempt was recognised; its stored message went out, and it did not run.",
+    {**_JOB, "kind": "retry, snooze or dead"},
+)
+SETTLE_STALE = Event(
+    "settle.stale",
+    "info",
+    "Settles of an older connection were dropped; the broker delivers those jobs again.",
+    {"settles": "how many", "epoch": "connection they belonged to"},
+)
+
+TOPOLOGY_DECLARED = Event("topology.declared", "info", "A queue is declared on the broker.", {"queue": "name"})
+
+WORKER_TALLY = Event(
+    "worker.tally",
+    "info",
+    "What a worker process did since its last such line; written every 10 s when anything ran.",
+    {
+        "outcomes": "jobs by outcome",
+        "latency_ms": "time from due to start: p50, p99",
+        "latency_buckets": "the same as counts by upper bound in seconds",
+        "run_ms": "run time: p50, p99",
+    },
+)

@@ -1,0 +1,75 @@
+"""Declare every metric of the product, once.
+
+The table in `docs/reference/metrics.md` and the help lines of the exposition are made from this file.
+Names follow Prometheus: base units, counters end in `_total`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Kind = Literal["counter", "gauge", "histogram"]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric: its labels in the order in which `|` joins them in a snapshot, and its meaning.
+
+    ``fold`` says how a gauge of several processes becomes one figure.
+    """
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    doc: str
+    fold: Literal["sum", "max", "min"] = "sum"
+
+
+JOBS: Final = Metric("smena_jobs_total", "counter", ("actor", "outcome"), "Deliveries by what they came to.")
+ATTEMPTS: Final = Metric("smena_attempts_total", "counter", ("actor",), "Jobs that were started.")
+STALE_SETTLES: Final = Metric(
+    "smena_stale_settles_total", "counter", ("queue",), "Settles dropped because their connection had ended."
+)
+STALE_WRITES: Final = Metric(
+    "smena_stale_writes_total", "counter", ("what",), "Writes refused because a term was over."
+)
+PUBLISHED: Final = Metric("smena_published_total", "counter", ("result",), "Messages by what the broker said of them.")
+RECONNECTS: Final = Metric(
+    "smena_reconnects_total", "counter", ("connection",), "Connections to the broker made again."
+)
+HOOK_FAILURES: Final = Metric("smena_hook_failures_total", "counter", ("hook",), "Observing hooks that raised.")
+LOOP_FAILURES: Final = Metric("smena_loop_failures_total", "counter", ("loop",), "Rounds of loops that failed.")
+CHILDREN_REPLACED: Final = Metric(
+    "smena_children_replaced_total", "counter", ("role",), "Child processes replaced by the supervisor."
+)
+OUTBOX_SENT: Final = Metric("smena_outbox_sent_total", "counter", (), "Outbox rows confirmed by the broker.")
+OUTBOX_PARKED: Final = Metric("smena_outbox_parked_total", "counter", (), "Outbox rows that cannot be published.")
+DEAD_LETTERS_MOVED: Final = Metric(
+    "smena_dead_letters_moved_total", "counter", ("queue",), "Dead letters that became rows."
+)
+
+QUEUE_LATENCY: Final = Metric(
+    "smena_queue_latency_seconds", "histogram", ("queue",), "Time from when a job was due until it started."
+)
+RUN_TIME: Final = Metric("smena_run_seconds", "histogram", ("actor",), "Time an actor ran.")
+
+IN_FLIGHT: Final = Metric("smena_in_flight", "gauge", ("queue",), "Jobs that run now.")
+BUFFERED: Final = Metric("smena_buffered", "gauge", ("queue",), "Deliveries held and not started.")
+BACKLOG: Final = Metric("smena_backlog", "gauge", ("queue",), "Messages ready in the broker.", fold="max")
+OLDEST_AGE: Final = Metric(
+    "smena_oldest_age_seconds", "gauge", ("queue",), "Age, since it was due, of the job last started.", fold="max"
+)
+DEAD_LETTERS: Final = Metric(
+    "smena_dead_letters", "gauge", ("queue",), "Dead letters that still lie in the broker.", fold="max"
+)
+OUTBOX_LAG: Final = Metric("smena_outbox_lag_seconds", "gauge", (), "Age of the oldest unsent row.", fold="max")
+OUTBOX_WAITING: Final = Metric("smena_outbox_waiting", "gauge", (), "Rows that are due and not sent.", fold="max")
+POOL_WAIT: Final = Metric("smena_pool_wait_seconds", "gauge", (), "Longest recent wait for a connection.", fold="max")
+LOOP_LAG: Final = Metric("smena_loop_lag_seconds", "gauge", ("loop",), "Age of a loop's last round.", fold="max")
+CHILDREN: Final = Metric("smena_children", "gauge", ("role", "state"), "Child processes.")
+BLOCKED: Final = Metric("smena_blocked", "gauge", ("connection",), "1 while the broker takes no publishes.", fold="max")
+
+METRICS: Final[dict[str, Metric]] = {
+    value.name: value for value in list(globals().values()) if isinstance(value, Metric)
+}

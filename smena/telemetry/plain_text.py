@@ -1,0 +1,45 @@
+"""Make any text safe to store and to show.
+
+For failure paths, which must not fail themselves: what PostgreSQL and UTF-8 cannot hold (NUL, lone
+surrogates) is escaped, what is long is cut, and an object that cannot even be printed is named by its
+class. Nothing here raises.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+VALUE_LIMIT = 2048
+"""Bytes of UTF-8 that one value may take in a log line or a header."""
+
+_CUT_MARK = "…"
+_UNPRINTABLE = re.compile(r"[\x00\ud800-\udfff]")
+
+
+def cut(text: str, limit: int = VALUE_LIMIT) -> str:
+    """Return the text with at most ``limit`` bytes of UTF-8, escaped where it cannot be stored."""
+    shortened = text[:limit]
+    safe = _UNPRINTABLE.sub(_escape, shortened)
+    encoded = safe.encode()
+    if len(encoded) <= limit and len(shortened) == len(text):
+        return safe
+    room = max(0, limit - len(_CUT_MARK.encode()))
+    return encoded[:room].decode(errors="ignore") + _CUT_MARK
+
+
+def text_of(value: Any, limit: int = VALUE_LIMIT) -> str:
+    """Return `str(value)`, cut and escaped, or the name of its class when it cannot be printed."""
+    try:
+        return cut(str(value), limit)
+    except Exception:  # noqa: BLE001  (a foreign __str__ may do anything)
+        return f"<{type(value).__name__}>"
+
+
+def error_text(error: BaseException, limit: int = VALUE_LIMIT) -> str:
+    """Return `Class: message`, cut and escaped."""
+    return cut(f"{type(error).__name__}: {text_of(error, limit)}".removesuffix(": "), limit)
+
+
+def _escape(match: re.Match[str]) -> str:
+    return f"\\u{ord(match.group()):04x}"
