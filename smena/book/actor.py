@@ -1,0 +1,107 @@
+"""Describe one actor: a typed function, its name, its queue and its policy.
+
+An `Actor` is made by `book.actor` and knows nothing of brokers. It can be sent to, asked for its checked
+arguments, and called: a call is a plain call of the function, with the injected parameters given by hand.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from typing_extensions import ParamSpec
+
+from smena.book.address import Address
+from smena.book.arguments import Args, Arguments, Kwargs
+from smena.book.injection import Injected, read_signature, split_injected
+from smena.book.names import check_actor_name, check_queue_name
+from smena.book.once import KeyFunction, OnceRule
+from smena.book.retry import Retry
+from smena.errors import Misconfigured
+
+P = ParamSpec("P")
+"""What is sent: the function's parameters without the injected ones."""
+R = TypeVar("R")
+Q = ParamSpec("Q", default=...)
+"""What a plain call takes: all of the function's parameters."""
+
+
+class Actor(Address[P], Generic[P, R, Q]):
+    """A declared actor. All fields are read-only.
+
+    ``place`` is ``file:line`` of the function. ``injects`` names what stands before the sent arguments.
+    ``once`` gives the key for checked arguments, or is None. ``retry`` holds what the author said.
+    """
+
+    name: str
+    queue: str
+    fn: Callable[..., Any]
+    aliases: tuple[str, ...]
+    retry: Retry
+    once: OnceRule | None
+    is_async: bool
+    injects: tuple[Injected, ...]
+    place: str
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        *,
+        book: str,
+        queue: str,
+        retry: Retry | None = None,
+        once: KeyFunction | None = None,
+        aliases: tuple[str, ...] = (),
+    ) -> None:
+        self.place = check_function(fn)
+        self.fn = fn
+        self.name = check_actor_name(f"{book}.{fn.__name__}")
+        self.queue = check_queue_name(queue)
+        self.aliases = tuple(check_actor_name(alias) for alias in _several(aliases))
+        self.retry = retry or Retry()
+        self.is_async = inspect.iscoroutinefunction(fn)
+        self.injects, signature = split_injected(
+            read_signature(fn, self.place), is_async=self.is_async, place=self.place
+        )
+        self.arguments = Arguments(self.name, signature)
+        self.accepts: Callable[[Args, Kwargs], tuple[Args, Kwargs]] = self.arguments.accept
+        self.once = None if once is None else OnceRule(once, signature, self.place)
+        functools.update_wrapper(self, fn)
+
+    def __call__(self, *args: Q.args, **kwargs: Q.kwargs) -> R:
+        """Call the function itself, here and now; nothing is checked, injected or sent."""
+        result: R = self.fn(*args, **kwargs)
+        return result
+
+    def __repr__(self) -> str:
+        return f"<actor {self.name} on queue {self.queue} at {self.place}>"
+
+    def _travelling(self, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
+        return self.arguments.travelling(args, kwargs)
+
+
+def check_function(fn: object) -> str:
+    """Return ``file:line`` of a function that can be an actor, or raise `Misconfigured` for anything else."""
+    if isinstance(fn, Actor):
+        raise Misconfigured("this function is an actor already; use aliases= for a second name", place=fn.place)
+    if not inspect.isfunction(fn):
+        raise Misconfigured("an actor is a function declared with `def` or `async def`", got=type(fn).__name__)
+    code = inspect.unwrap(fn).__code__
+    place = f"{code.co_filename}:{code.co_firstlineno}"
+    if fn.__name__ == "<lambda>":
+        raise Misconfigured("a lambda has no name to send to: declare the actor with `def`", place=place)
+    if "." in fn.__qualname__.rpartition("<locals>.")[2]:
+        raise Misconfigured("an actor is a function, not a method: declare it outside the class", place=place)
+    if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+        raise Misconfigured("an actor returns, it does not yield", place=place)
+    if inspect.iscoroutinefunction(inspect.unwrap(fn)) and not inspect.iscoroutinefunction(fn):
+        raise Misconfigured("a decorator round an async actor must be async itself", place=place)
+    return place
+
+
+def _several(aliases: object) -> tuple[str, ...]:
+    if isinstance(aliases, str):
+        raise Misconfigured("aliases is a tuple of names", aliases=aliases)
+    return tuple(aliases)  # type: ignore[arg-type]  # what an untyped author may pass is checked name by name

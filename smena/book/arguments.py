@@ -1,0 +1,147 @@
+"""Check an actor's arguments against its annotations, on both sides of the wire.
+
+The sender turns them into JSON values by the same annotations that the worker reads them with, and
+proves there and then that the worker's check will pass. A parameter without annotation takes any JSON value.
+
+One pydantic validator is built for the whole parameter list when the actor is declared. It calls a
+function that only hands its arguments back, so a check costs one call into pydantic's core
+(0.5 µs for one int, measured on the development machine).
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import cached_property
+from typing import Any, Final
+
+from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
+from pydantic_core import ArgsKwargs, PydanticSerializationError, ValidationError
+
+from smena.book import values
+from smena.errors import InvalidArguments, Misconfigured
+
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
+
+_MAX_FINDINGS: Final = 5
+_AS_IT_IS: Final = frozenset({int, str, bool, float, type(None)})
+"""Types whose checked value is its own JSON form."""
+
+
+class Arguments:
+    """An actor's own parameters, without the injected ones."""
+
+    def __init__(self, actor: str, signature: inspect.Signature) -> None:
+        self.actor = actor
+        self.signature = signature
+        self._names = [each.name for each in signature.parameters.values() if each.kind in _POSITIONAL]
+        try:
+            self._check = TypeAdapter(_echo(signature)).validator.validate_python
+        except (PydanticSchemaGenerationError, PydanticUserError) as error:
+            reason = str(error).splitlines()[0]
+            raise Misconfigured(f"a parameter's annotation cannot be checked: {reason}", actor=actor) from error
+
+    def accept(self, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
+        """Return the arguments checked, converted and with defaults filled in, or raise `InvalidArguments`."""
+        try:
+            return self._check(ArgsKwargs(args, kwargs))  # type: ignore[no-any-return]  # what `_echo` returns
+        except ValidationError as error:
+            raise InvalidArguments(self._told(error), actor=self.actor) from error
+
+    def travelling(self, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
+        """Return the given arguments as JSON values that `accept` takes; defaults stay the worker's own.
+
+        Raises `InvalidArguments`, or `Unsendable` for what cannot travel.
+        """
+        checked_args, checked_kwargs = self.accept(args, kwargs)
+        sent_args = tuple(self._dump(i, value) for i, value in enumerate(checked_args[: len(args)]))
+        sent_kwargs = {name: self._dump(name, checked_kwargs[name]) for name in kwargs}
+        if self._forms.any_converted:
+            self.accept(sent_args, sent_kwargs)
+        return sent_args, sent_kwargs
+
+    def _dump(self, where: int | str, value: Any) -> Any:
+        path = self._path(where)
+        value = self._forms.of(where).json(value, path)
+        values.check(value, path)
+        return value
+
+    @cached_property
+    def _forms(self) -> _Forms:
+        return _Forms(self.signature)
+
+    def _path(self, where: int | str) -> str:
+        if isinstance(where, str):
+            return where
+        return self._names[where] if where < len(self._names) else f"argument {where + 1}"
+
+    def _told(self, error: ValidationError) -> str:
+        """Say what does not fit, by path, without showing any value."""
+        findings = error.errors(include_url=False, include_context=False, include_input=False)
+        told = [
+            ".".join([self._path(finding["loc"][0]), *map(str, finding["loc"][1:])]) + f": {finding['msg']}"
+            for finding in findings[:_MAX_FINDINGS]
+        ]
+        more = len(findings) - len(told)
+        return "; ".join(told) + (f"; and {more} more" if more else "")
+
+
+_POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _echo(signature: inspect.Signature) -> Any:
+    """Return a function of this signature that returns its arguments as they were bound."""
+
+    def echo(*args: Any, **kwargs: Any) -> tuple[Args, Kwargs]:
+        return args, kwargs
+
+    echo.__signature__ = signature  # type: ignore[attr-defined]
+    echo.__annotations__ = {
+        each.name: each.annotation for each in signature.parameters.values() if each.annotation is not each.empty
+    }
+    return echo
+
+
+class _Form:
+    """How values of one annotation are turned into JSON values."""
+
+    def __init__(self, annotation: Any) -> None:
+        self.converts = annotation not in _AS_IT_IS
+        self._serializer = TypeAdapter(annotation).serializer if self.converts else None
+
+    def json(self, value: Any, path: str) -> Any:
+        if self._serializer is None:
+            return value
+        try:
+            return self._serializer.to_python(value, mode="json", by_alias=True, warnings="error")
+        except (PydanticSerializationError, RecursionError, ValueError) as error:
+            raise values.no_json_form(value, path, error) from error
+
+
+class _Forms:
+    """The form of each parameter, by position and by name."""
+
+    def __init__(self, signature: inspect.Signature) -> None:
+        self._by_name: dict[str, _Form] = {}
+        self._by_position: list[_Form] = []
+        self._other_args = self._other_kwargs = _Form(Any)
+        for each in signature.parameters.values():
+            self._add(each)
+        known = (*self._by_position, *self._by_name.values(), self._other_args, self._other_kwargs)
+        self.any_converted = any(form.converts for form in known)
+
+    def _add(self, parameter: inspect.Parameter) -> None:
+        form = _Form(Any if parameter.annotation is parameter.empty else parameter.annotation)
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            self._other_args = form
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            self._other_kwargs = form
+        else:
+            self._by_name[parameter.name] = form
+            if parameter.kind in _POSITIONAL:
+                self._by_position.append(form)
+
+    def of(self, where: int | str) -> _Form:
+        if isinstance(where, str):
+            return self._by_name.get(where, self._other_kwargs)
+        return self._by_position[where] if where < len(self._by_position) else self._other_args

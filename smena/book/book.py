@@ -1,0 +1,83 @@
+"""Declare actors and resources, bound to nothing.
+
+A `Book` is a list that a module fills while it is imported: no broker, no connection. A process that
+loads the module binds what the book holds; a service that only sends needs no more than the book.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import Any, TypeVar, cast
+
+from smena.book.actor import Actor
+from smena.book.declaration import Declaration
+from smena.book.names import check_actor_name
+from smena.book.once import KeyFunction
+from smena.book.resources import check_provider
+from smena.book.retry import Retry
+from smena.errors import DuplicateName
+
+Opens = Iterator[Any] | AsyncIterator[Any] | AbstractContextManager[Any, Any] | AbstractAsyncContextManager[Any, Any]
+ProviderT = TypeVar("ProviderT", bound=Callable[[], Opens])
+
+
+class Book:
+    """A named set of actors; an actor's full name is ``book.function``."""
+
+    def __init__(self, name: str) -> None:
+        self.name = check_actor_name(name)
+        self.place = _callers_place()
+        self._actors: dict[str, Actor[..., Any]] = {}
+        self._providers: list[Callable[[], Any]] = []
+
+    @property
+    def actors(self) -> tuple[Actor[..., Any], ...]:
+        """Return the declared actors, in order."""
+        return tuple(self._actors.values())
+
+    @property
+    def providers(self) -> tuple[Callable[[], Any], ...]:
+        """Return the functions of the declared resources, in order."""
+        return tuple(self._providers)
+
+    def actor(
+        self,
+        *,
+        queue: str = "default",
+        retry: Retry | None = None,
+        once: KeyFunction | None = None,
+        aliases: tuple[str, ...] = (),
+    ) -> Declaration:
+        """Declare the decorated function as an actor.
+
+        ``retry`` overrides the settings' policy. ``once`` gives a key from the arguments: of all jobs of
+        this actor with one key, one takes effect (needs PostgreSQL). ``aliases`` are full names under
+        which jobs may still arrive after a rename. Raises `Misconfigured` with the place of what does not fit.
+        """
+
+        def declare(fn: Callable[..., Any], /) -> Actor[..., Any]:
+            made: Actor[..., Any] = Actor(fn, book=self.name, queue=queue, retry=retry, once=once, aliases=aliases)
+            earlier = self._actors.setdefault(made.name, made)
+            if earlier is not made:
+                raise DuplicateName(name=made.name, first=earlier.place, second=made.place)
+            return made
+
+        return cast("Declaration", declare)
+
+    def resource(self, provider: ProviderT) -> ProviderT:
+        """Declare the decorated function as a resource; it stays the plain function that it was."""
+        check_provider(provider)
+        self._providers.append(provider)
+        return provider
+
+    def __repr__(self) -> str:
+        return f"Book({self.name!r})"
+
+
+def _callers_place() -> str:
+    """Return ``file:line`` of the code that makes a book."""
+    frame = inspect.currentframe()
+    caller = frame.f_back.f_back if frame is not None and frame.f_back is not None else None
+    return f"{caller.f_code.co_filename}:{caller.f_lineno}" if caller is not None else "?"

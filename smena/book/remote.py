@@ -1,0 +1,35 @@
+"""Send to an actor by its name, without its code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from smena.book import values
+from smena.book.address import Address
+from smena.book.names import check_actor_name, check_queue_name
+
+
+class RemoteActor(Address[...]):
+    """An actor whose code lives elsewhere; its arguments are checked only where it runs."""
+
+    def __init__(self, name: str, queue: str) -> None:
+        self.name = check_actor_name(name)
+        self.queue = check_queue_name(queue)
+
+    def __repr__(self) -> str:
+        return f"by_name({self.name!r}, queue={self.queue!r})"
+
+    def _travelling(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return (
+            tuple(values.plain(value, f"argument {position}") for position, value in enumerate(args, 1)),
+            {name: values.plain(value, name) for name, value in kwargs.items()},
+        )
+
+
+def by_name(name: str, *, queue: str = "default") -> RemoteActor:
+    """Return where to send to an actor that this process does not import.
+
+    >>> by_name("payments.charge", queue="payments").message(7).args
+    (7,)
+    """
+    return RemoteActor(name, queue)

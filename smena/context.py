@@ -1,0 +1,203 @@
+"""Give an actor what it may know and use while it does one job.
+
+The rings make one `Context` for every delivery and hand it to an actor that asks for it. While the job
+runs it is also the *current* context of its thread or task: what is sent from there carries its request
+id and trace on, and joins its transaction when there is one. A thread that the actor starts by itself
+does not inherit it; its messages start a new trace and go straight to the broker.
+
+A service that has a request id of its own says so with `following`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
+from contextvars import ContextVar, Token
+from dataclasses import dataclass
+from types import MappingProxyType, TracebackType
+from typing import Any, Final, TypeVar, cast, overload
+
+import structlog
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Session
+
+from smena.clock import SYSTEM, Clock
+from smena.errors import Misconfigured
+from smena.job import Job
+
+T = TypeVar("T")
+
+_NO_RESOURCES: Final[Mapping[Callable[..., Any], Any]] = MappingProxyType({})
+
+
+class Context:
+    """What one job in one attempt may know and use.
+
+    ``transaction`` and ``atransaction`` open a new transaction of the process's database; without a
+    database they are left out. ``resources`` maps a provider's function to its open value.
+    In a unit test ``Context(Job(actor="mail.confirm", queue="mail"))`` is a whole context.
+    """
+
+    __slots__ = ("_atransaction", "_log", "_resources", "_transaction", "actor", "clock", "effect", "job")
+
+    effect: Session | AsyncSession | None
+    """The session whose commit makes this job's effect durable, while such a transaction is open."""
+
+    def __init__(
+        self,
+        job: Job,
+        *,
+        actor: str | None = None,
+        clock: Clock = SYSTEM,
+        transaction: Callable[[], AbstractContextManager[Session]] | None = None,
+        atransaction: Callable[[], AbstractAsyncContextManager[AsyncSession]] | None = None,
+        resources: Mapping[Callable[..., Any], Any] = _NO_RESOURCES,
+    ) -> None:
+        self.job = job
+        self.actor = actor or job.actor
+        self.clock = clock
+        self.effect = None
+        self._transaction = transaction
+        self._atransaction = atransaction
+        self._resources = resources
+        self._log: structlog.typing.FilteringBoundLogger | None = None
+
+    @property
+    def attempt(self) -> int:
+        """Return which attempt this is, from 1."""
+        return self.job.attempt
+
+    @property
+    def request_id(self) -> str | None:
+        """Return the id of the request that this job follows from."""
+        return self.job.request_id
+
+    @property
+    def traceparent(self) -> str | None:
+        """Return the job's W3C trace context."""
+        return self.job.traceparent
+
+    @property
+    def log(self) -> structlog.typing.FilteringBoundLogger:
+        """Return a logger that knows the job, its actor, its attempt and its request."""
+        if self._log is None:
+            self._log = structlog.get_logger().bind(
+                job=self.job.id, actor=self.actor, attempt=self.attempt, request_id=self.request_id
+            )
+        return self._log
+
+    def deadline_s(self) -> float | None:
+        """Return the seconds left until the job's deadline (below zero when passed), or None without one."""
+        if self.job.deadline_ms is None:
+            return None
+        return (self.job.deadline_ms - self.clock.now_ms()) / 1000
+
+    @contextmanager
+    def transaction(self) -> Iterator[Session]:
+        """Open a transaction for the block: commit at its end, roll back when it raises.
+
+        While the job's own transaction is open (it declares ``once``, or asked for a session) this is
+        a savepoint in it, so that everything commits together.
+        """
+        if isinstance(self.effect, AsyncSession):
+            raise Misconfigured("in an async job write `async with ctx.atransaction()`", actor=self.actor)
+        if self.effect is not None:
+            with self.effect.begin_nested():
+                yield self.effect
+            return
+        if self._transaction is None:
+            raise Misconfigured("ctx.transaction() needs PostgreSQL: set SMENA_DATABASE_URL", actor=self.actor)
+        with self._transaction() as session:
+            yield session
+
+    @asynccontextmanager
+    async def atransaction(self) -> AsyncIterator[AsyncSession]:
+        """Open a transaction for the block of an async job; the twin of `transaction`."""
+        if isinstance(self.effect, Session):
+            raise Misconfigured("in a plain job write `with ctx.transaction()`", actor=self.actor)
+        if self.effect is not None:
+            async with self.effect.begin_nested():
+                yield self.effect
+            return
+        if self._atransaction is None:
+            raise Misconfigured("ctx.atransaction() needs PostgreSQL: set SMENA_DATABASE_URL", actor=self.actor)
+        async with self._atransaction() as session:
+            yield session
+
+    @contextmanager
+    def committing_with(self, session: Session | AsyncSession) -> Iterator[None]:
+        """Let the block's transactions and messages join ``session``; for the ring that owns and commits it."""
+        self.effect = session
+        try:
+            yield
+        finally:
+            self.effect = None
+
+    @overload
+    def resource(self, provider: Callable[[], Generator[T, Any, Any]]) -> T: ...
+    @overload
+    def resource(self, provider: Callable[[], Iterator[T]]) -> T: ...
+    @overload
+    def resource(self, provider: Callable[[], AsyncIterator[T]]) -> T: ...
+    @overload
+    def resource(self, provider: Callable[[], AbstractContextManager[T, Any]]) -> T: ...
+    @overload
+    def resource(self, provider: Callable[[], AbstractAsyncContextManager[T, Any]]) -> T: ...
+    def resource(self, provider: Callable[[], Any]) -> Any:
+        """Return the process's open value of a `book.resource` function."""
+        try:
+            return self._resources[provider]
+        except KeyError:
+            name = getattr(provider, "__qualname__", repr(provider))
+            raise Misconfigured("not a resource of a loaded book", resource=name, actor=self.actor) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Trail:
+    """Where a message comes from: a request and a place in its trace."""
+
+    request_id: str | None = None
+    traceparent: str | None = None
+
+
+_NOWHERE: Final = Trail()
+_CURRENT: ContextVar[Context | Trail] = ContextVar("smena_context", default=_NOWHERE)
+
+
+def current() -> Context | None:
+    """Return the context of the job that runs here, or None outside a job."""
+    here = _CURRENT.get()
+    return here if type(here) is Context else None
+
+
+def origin() -> Context | Trail:
+    """Return what gives new messages their request id and trace: the running job or the request followed."""
+    return _CURRENT.get()
+
+
+class Running:
+    """A block in which one context is current (a class, for it stands on the path of every job)."""
+
+    __slots__ = ("_here", "_token")
+
+    def __init__(self, here: Context | Trail) -> None:
+        self._here = here
+        self._token: Token[Context | Trail] | None = None
+
+    def __enter__(self) -> None:
+        self._token = _CURRENT.set(self._here)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _CURRENT.reset(cast("Token[Context | Trail]", self._token))
+
+
+def running(context: Context) -> Running:
+    """Make ``context`` the current one inside a ``with`` block."""
+    return Running(context)
+
+
+def following(*, request_id: str | None = None, traceparent: str | None = None) -> Running:
+    """Let what is sent inside a ``with`` block carry this request id and continue this trace."""
+    return Running(Trail(request_id, traceparent))
