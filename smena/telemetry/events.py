@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from smena.telemetry.catalogue import *  # noqa: F403  (the events are this module's vocabulary)
-from smena.telemetry.catalogue import HOOK_FAILED
+from smena.telemetry.catalogue import HOOK_FAILED, LOOP_FAILED
 from smena.telemetry.event import LEVELS, Event, Level, Occurrence
 from smena.telemetry.plain_text import error_text
 
@@ -76,7 +76,7 @@ class Exchange:
             except Exception as failure:  # noqa: BLE001  (the seam: observers fail open)
                 if occurrence.event is not HOOK_FAILED:
                     name = getattr(subscriber, "__qualname__", type(subscriber).__name__)
-                    self.emit(HOOK_FAILED, hook=name, event=occurrence.event.name, error=error_text(failure))
+                    self.emit(HOOK_FAILED, hook=name, told=occurrence.event.name, error=error_text(failure))
 
 
 _EXCHANGE = Exchange()
@@ -85,3 +85,8 @@ _EXCHANGE = Exchange()
 subscribe = _EXCHANGE.subscribe
 wanted = _EXCHANGE.wanted
 emit = _EXCHANGE.emit
+
+
+def loop_failed(loop: str, error: BaseException) -> None:
+    """Tell that a round of a loop failed; the form of `smena.lifecycle.Loop`'s ``on_error``."""
+    emit(LOOP_FAILED, loop=loop, error=error_text(error))
