@@ -1,0 +1,52 @@
+"""Describe the shop's tables: schema `shop`, the shop's own, brought up by `actors/migrations`.
+
+Amounts are `numeric` without bounds, so every product of quantity and price is kept exactly. Each effect
+names the job that made it.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+SCHEMA = "shop"
+
+metadata = sa.MetaData(schema=SCHEMA)
+
+_NOW = sa.text("now()")
+
+orders = sa.Table(
+    "orders",
+    metadata,
+    sa.Column("invoice", sa.Text, primary_key=True),
+    # Empty for a sale over the counter.
+    sa.Column("customer", sa.Text),
+    sa.Column("country", sa.Text, nullable=False),
+    # The shop's wall time, without zone, as its file has it.
+    sa.Column("placed_at", sa.DateTime, nullable=False),
+    sa.Column("lines", sa.Integer, nullable=False),
+    sa.Column("amount", sa.Numeric, nullable=False),
+)
+"""What was ordered: one row for each invoice, its lines added up."""
+
+sales = sa.Table(
+    "sales",
+    metadata,
+    sa.Column("line_number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("invoice", sa.Text, nullable=False),
+    sa.Column("stock_code", sa.Text, nullable=False),
+    sa.Column("quantity", sa.Integer, nullable=False),
+    sa.Column("amount", sa.Numeric, nullable=False),
+    sa.Column("job_id", sa.Text, nullable=False),
+)
+"""What was sold: one row for each line with a price, by its number in the file."""
+
+charges = sa.Table(
+    "charges",
+    metadata,
+    sa.Column("invoice", sa.Text, primary_key=True),
+    sa.Column("lines", sa.Integer, nullable=False),
+    sa.Column("amount", sa.Numeric, nullable=False),
+    sa.Column("job_id", sa.Text, nullable=False),
+    sa.Column("charged_at", sa.DateTime(timezone=True), nullable=False, server_default=_NOW),
+)
+"""What was charged: one row for each invoice; negative for a cancellation."""

@@ -1,0 +1,100 @@
+"""The ledger's questions to the database, over its own scratch tables.
+
+`sold`, `taken_mails` and `died` hold what the input, the mail provider and the dead letters say; `invoiced`
+adds `sold` up. Dead letters are counted by job id; what one was about is read from its own message.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+SCRATCH: Final = """
+CREATE TEMP TABLE sold (
+    number bigint PRIMARY KEY, invoice text COLLATE "C", stock_code text, quantity integer, unit_price numeric,
+    customer text
+) ON COMMIT DROP;
+CREATE TEMP TABLE taken_mails (key text PRIMARY KEY, invoice text COLLATE "C", customer text, amount numeric)
+ON COMMIT DROP;
+CREATE TEMP TABLE died (job_id text, actor text, subject text COLLATE "C", reason text) ON COMMIT DROP;
+"""
+
+EXPECTED_INVOICES: Final = """
+CREATE TEMP TABLE invoiced ON COMMIT DROP AS
+SELECT invoice,
+       count(*) AS lines,
+       sum(quantity * unit_price) AS amount,
+       (array_agg(customer ORDER BY number) FILTER (WHERE customer IS NOT NULL))[1] AS customer
+FROM sold GROUP BY invoice;
+CREATE INDEX ON died (actor, subject);
+ANALYZE sold, invoiced, taken_mails, died;
+"""
+
+DEAD_LETTERS: Final = "SELECT job_id, actor, reason, body FROM smena.dead_letters"
+
+DEAD_BY_REASON: Final = "SELECT reason, count(DISTINCT job_id) FROM died GROUP BY reason ORDER BY reason"
+
+NUMBERS: Final = """
+WITH effects AS (
+    SELECT job_id
+    FROM shop.sales AS sale JOIN sold ON sold.number = sale.line_number
+    WHERE (sale.invoice, sale.stock_code, sale.quantity, sale.amount)
+        = (sold.invoice, sold.stock_code, sold.quantity, sold.quantity * sold.unit_price)
+      AND sold.unit_price > 0
+    UNION ALL
+    SELECT job_id
+    FROM shop.charges AS charge JOIN invoiced USING (invoice)
+    WHERE (charge.lines, charge.amount) = (invoiced.lines, invoiced.amount)
+)
+SELECT (SELECT count(*) FROM sold) + (SELECT count(*) FROM invoiced),
+       (SELECT count(DISTINCT job_id) FROM effects),
+       (SELECT count(DISTINCT job_id) FROM died),
+       (SELECT count(*) FROM taken_mails),
+       (SELECT coalesce(sum(amount), 0) FROM shop.charges)
+"""
+
+FINDINGS: Final = """
+SELECT 'sale_missing' AS kind, sold.number::text AS key
+FROM sold
+WHERE NOT EXISTS (SELECT FROM shop.sales WHERE line_number = sold.number)
+  AND NOT EXISTS (SELECT FROM died WHERE actor = 'sales.record' AND subject = sold.number::text)
+UNION ALL
+SELECT 'sale_doubled', line_number::text FROM shop.sales GROUP BY line_number HAVING count(*) > 1
+UNION ALL
+SELECT 'sale_wrong', sale.line_number::text
+FROM shop.sales AS sale LEFT JOIN sold ON sold.number = sale.line_number
+WHERE (sale.invoice, sale.stock_code, sale.quantity, sale.amount)
+      IS DISTINCT FROM (sold.invoice, sold.stock_code, sold.quantity, sold.quantity * sold.unit_price)
+   OR sold.unit_price <= 0
+UNION ALL
+SELECT 'sale_died_without_cause', died.subject
+FROM died LEFT JOIN sold ON sold.number::text = died.subject
+WHERE died.actor = 'sales.record' AND NOT (died.reason = 'price_not_positive' AND sold.unit_price <= 0) IS TRUE
+UNION ALL
+SELECT 'charge_missing', invoice
+FROM invoiced
+WHERE NOT EXISTS (SELECT FROM shop.charges WHERE charges.invoice = invoiced.invoice)
+  AND NOT EXISTS (SELECT FROM died WHERE actor = 'payments.charge' AND subject = invoiced.invoice)
+UNION ALL
+SELECT 'charge_doubled', invoice FROM shop.charges GROUP BY invoice HAVING count(*) > 1
+UNION ALL
+SELECT 'charge_wrong', charge.invoice
+FROM shop.charges AS charge LEFT JOIN invoiced USING (invoice)
+WHERE (charge.lines, charge.amount) IS DISTINCT FROM (invoiced.lines, invoiced.amount)
+UNION ALL
+SELECT 'charge_died_without_cause', subject FROM died WHERE actor = 'payments.charge'
+UNION ALL
+SELECT 'mail_missing', invoice
+FROM invoiced
+WHERE customer IS NOT NULL
+  AND NOT EXISTS (SELECT FROM taken_mails WHERE taken_mails.invoice = invoiced.invoice)
+UNION ALL
+SELECT 'mail_doubled', invoice FROM taken_mails GROUP BY invoice HAVING count(*) > 1
+UNION ALL
+SELECT 'mail_wrong', mail.invoice
+FROM taken_mails AS mail LEFT JOIN invoiced USING (invoice)
+WHERE (mail.customer, mail.amount) IS DISTINCT FROM (invoiced.customer, invoiced.amount)
+UNION ALL
+SELECT 'mail_died_without_cause', subject FROM died WHERE actor = 'mail.confirm'
+UNION ALL
+SELECT 'unknown_died', job_id FROM died WHERE actor NOT IN ('sales.record', 'payments.charge', 'mail.confirm')
+"""
