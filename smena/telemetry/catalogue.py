@@ -105,7 +105,7 @@ HOOK_FAILED = Event(
     "hook.failed",
     "warning",
     "An observing hook raised; it is ignored.",
-    {"hook": "its name", "event": "what it was told of", **_ERROR},
+    {"hook": "its name", "told": "the event it was told of", **_ERROR},
 )
 
 JOB_DEAD = Event("job.dead", "error", "A job became a dead letter.", {**_JOB, "reason": "code of the reason", **_ERROR})
@@ -198,15 +198,38 @@ PUBLISH_FAILED = Event(
     {"job": "id of the job", "actor": "name of the actor", "queue": "where it was to go", **_ERROR},
 )
 
+RELAY_CLAIM_LOST = Event(
+    "relay.claim_lost",
+    "warning",
+    "Another relay had claimed rows again before this one could write what became of them.",
+    {"rows": "how many"},
+)
+RELAY_DEAF = Event(
+    "relay.deaf", "warning", "The relay's doorbell lost its connection; until it is back the relay only polls.", _ERROR
+)
 RELAY_FELL_BEHIND = Event(
     "relay.fell_behind",
     "warning",
     "Outbox rows wait longer than they should.",
     {"rows": "that wait", "oldest_s": "age"},
 )
+RELAY_HELD_BACK = Event(
+    "relay.held_back",
+    "warning",
+    "Outbox rows could not be published now; they wait and are tried again.",
+    {"rows": "how many", "wait_s": "pause", **_ERROR},
+)
 RELAY_PRUNED = Event(
     "relay.pruned", "debug", "Rows past their time were deleted.", {"table": "where", "rows": "how many"}
 )
+
+SEAT_LOST = Event(
+    "seat.lost",
+    "warning",
+    "This process no longer does a work that one process does at a time.",
+    {"seat": "which", **_ERROR},
+)
+SEAT_TAKEN = Event("seat.taken", "info", "This process does a work that one process does at a time.", {"seat": "which"})
 
 SETTINGS_WARNED = Event(
     "settings.warned", "warning", "A setting is unwise or missing.", {"key": "the setting", "text": "what it means"}
