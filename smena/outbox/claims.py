@@ -1,0 +1,146 @@
+"""Claim due rows for one relay, and write down what became of each, only under the claim's term.
+
+A claim is a lease on the row itself, by the database's clock, under a term that grows with every claim
+of that row. It changes no indexed column, so claiming is a heap-only update. What a relay writes later
+names (row, term): a row that was claimed again meanwhile is not touched, and that is counted.
+
+Rows of one ordering key: a row waits while an earlier one of its key is claimed or held back, so that a
+batch holds a run of a key from its first unsent row on. A parked row holds nobody back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import sqlalchemy as sa
+
+from smena.errors import SmenaError
+from smena.store.database import Database
+from smena.telemetry.plain_text import cut
+
+_CLAIM: Final = sa.text("""
+WITH due AS (
+    SELECT seq
+    FROM smena.outbox AS o
+    WHERE state = 'pending' AND due_at <= clock_timestamp()
+      AND (lease_until IS NULL OR lease_until <= clock_timestamp())
+      AND (ordering_key IS NULL OR NOT EXISTS (
+          SELECT 1 FROM smena.outbox AS earlier
+          WHERE earlier.state = 'pending' AND earlier.ordering_key = o.ordering_key AND earlier.seq < o.seq
+            AND earlier.lease_until > clock_timestamp()))
+    ORDER BY due_at, seq
+    LIMIT :batch
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE smena.outbox AS o
+SET owner = :owner, term = o.term + 1, lease_until = clock_timestamp() + make_interval(secs => :lease_s)
+FROM due
+WHERE o.seq = due.seq
+RETURNING o.seq, o.term, o.id, o.actor, o.queue, o.exchange, o.routing_key, o.body, CAST(o.properties AS text),
+          o.tries
+""")
+_OURS: Final = """
+FROM unnest(CAST(:seqs AS bigint[]), CAST(:terms AS bigint[]), CAST(:errors AS text[])) AS claim(seq, term, error)
+WHERE o.seq = claim.seq AND o.term = claim.term AND o.state = 'pending'
+"""
+_SENT: Final = sa.text(f"""
+UPDATE smena.outbox AS o
+SET state = 'sent', sent_at = clock_timestamp(), owner = NULL, lease_until = NULL, error = NULL {_OURS}
+""")  # noqa: S608 (made of constants)
+_HELD_BACK: Final = sa.text(f"""
+UPDATE smena.outbox AS o
+SET owner = NULL, lease_until = clock_timestamp() + make_interval(secs => :wait_s),
+    tries = tries + 1, error = claim.error {_OURS}
+""")  # noqa: S608 (made of constants)
+_PARKED: Final = sa.text(f"""
+UPDATE smena.outbox AS o
+SET state = 'parked', owner = NULL, lease_until = NULL, tries = tries + 1, error = claim.error {_OURS}
+""")  # noqa: S608 (made of constants)
+_RELEASED: Final = sa.text(f"UPDATE smena.outbox AS o SET owner = NULL, lease_until = NULL {_OURS}")  # noqa: S608
+_NEXT_DUE: Final = sa.text("""
+SELECT extract(epoch FROM due_at - clock_timestamp())
+FROM smena.outbox WHERE state = 'pending' AND due_at > clock_timestamp() ORDER BY due_at LIMIT 1
+""")
+
+
+class Row(NamedTuple):
+    """A claimed row: its handle (``seq``, ``term``) and what is to be published."""
+
+    seq: int
+    term: int
+    id: str
+    actor: str
+    queue: str
+    exchange: str | None
+    routing_key: str | None
+    body: bytes
+    properties: str
+    tries: int
+
+
+Ended = tuple[Row, SmenaError | None]
+"""A row and what its publish came to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of claimed rows."""
+
+    sent: Sequence[Ended] = ()
+    parked: Sequence[Ended] = ()
+    held_back: Sequence[Ended] = ()
+    wait_s: float = 0.0
+
+
+class Claims:
+    """One relay's claims; ``owner`` is random per boot (P32)."""
+
+    def __init__(self, database: Database, owner: str, lease_s: float) -> None:
+        self.owner = owner
+        self.lease_s = lease_s
+        self._database = database
+
+    def take(self, batch: int) -> list[Row]:
+        """Claim up to ``batch`` due rows, in the order of their writing."""
+        values = {"batch": batch, "owner": self.owner, "lease_s": self.lease_s}
+        with self._database.transaction() as connection:
+            rows = connection.execute(_CLAIM, values).tuples().all()
+        return sorted(Row._make(row) for row in rows)
+
+    def settle(self, verdict: Verdict) -> int:
+        """Write down what became of rows, in one transaction; return how many were no longer ours.
+
+        Sent ones are done. Held-back ones wait for ``wait_s`` and are as good as before. Parked ones are
+        set aside with their error until an operator looks.
+        """
+        with self._database.transaction() as connection:
+            changed = (
+                _change(connection, _SENT, verdict.sent)
+                + _change(connection, _HELD_BACK, verdict.held_back, wait_s=verdict.wait_s)
+                + _change(connection, _PARKED, verdict.parked)
+            )
+        return len(verdict.sent) + len(verdict.held_back) + len(verdict.parked) - changed
+
+    def release(self, rows: Sequence[Row]) -> None:
+        """Give rows back that were not published."""
+        with self._database.transaction() as connection:
+            _change(connection, _RELEASED, [(row, None) for row in rows])
+
+    def next_due_s(self) -> float | None:
+        """Return the seconds until the next delayed row is due, or None if nothing waits for a time."""
+        with self._database.transaction() as connection:
+            seconds = connection.execute(_NEXT_DUE).scalar()
+        return None if seconds is None else max(0.0, float(seconds))
+
+
+def _change(connection: sa.Connection, statement: sa.TextClause, failed: Sequence[Ended], **values: Any) -> int:
+    if not failed:
+        return 0
+    values |= {
+        "seqs": [row.seq for row, _ in failed],
+        "terms": [row.term for row, _ in failed],
+        "errors": [None if error is None else cut(f"{error.code}: {error}") for _, error in failed],
+    }
+    return connection.execute(statement, values).rowcount

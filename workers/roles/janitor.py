@@ -1,0 +1,73 @@
+"""Delete rows whose time is over, in small batches: one process of the fleet at a time does it.
+
+Each duty deletes one batch per call and says how many went. A duty that filled its batch has more to do and
+is called again at once, in turn with the others; when all are idle the janitor rests.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from smena.clock import Deadline
+from smena.guarantees.seat import Seat
+from smena.lifecycle import Loop
+from smena.telemetry import events
+from workers.roles.loops import report_failure
+
+BATCH: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Duty:
+    """One table to keep small; ``prune(limit)`` deletes up to that many rows and returns how many."""
+
+    table: str
+    prune: Callable[[int], int]
+
+
+class Janitor:
+    """The loop that prunes; a service."""
+
+    name = "janitor"
+
+    def __init__(self, seat: Seat, duties: Sequence[Duty], *, rest_s: float = 30.0, breath_s: float = 0.05) -> None:
+        self._seat = seat
+        self._duties = tuple(duties)
+        self._rest_s = rest_s
+        self._breath_s = breath_s
+        self._loop = Loop("smena-janitor", self._round, report_failure)
+
+    @property
+    def tick(self) -> int:
+        """Rounds so far."""
+        return self._loop.tick
+
+    def start(self) -> None:
+        """Start to prune."""
+        self._loop.start()
+
+    def stop(self, deadline: Deadline) -> bool:
+        """End after the current batch and leave the seat."""
+        ended = self._loop.stop(deadline)
+        if ended:
+            self._seat.leave()
+        return ended
+
+    def _round(self, stopping: threading.Event) -> None:
+        busy = self._seat.held() and self._prune(stopping)
+        stopping.wait(self._breath_s if busy else self._rest_s)
+
+    def _prune(self, stopping: threading.Event) -> bool:
+        """Do each duty once; say whether one of them has more to do."""
+        more = False
+        for duty in self._duties:
+            if stopping.is_set():
+                return False
+            deleted = duty.prune(BATCH)
+            more = more or deleted >= BATCH
+            if deleted:
+                events.emit(events.RELAY_PRUNED, table=duty.table, rows=deleted)
+        return more

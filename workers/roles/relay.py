@@ -1,0 +1,165 @@
+"""Publish outbox rows: claim what is due, publish with confirms, write down what came of it.
+
+Several batches are under way at once: while the confirms of one come in, the next is claimed. A row is
+marked only after its own confirm, under the term of its claim, so a relay that dies leaves rows that
+another claims when the lease is over, and one that froze overwrites nothing. Any number of relays may run.
+
+A failure that would come again (no such queue, too large, not to be decoded) parks its row, visibly; one
+that passes holds its rows back for a while and costs them nothing (P39).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from smena.amqp.publisher import Outgoing
+
+from smena.backoff import Backoff
+from smena.clock import Clock, Deadline
+from smena.errors import Permanent, SmenaError
+from smena.lifecycle import Loop
+from smena.outbox.claims import Claims, Row
+from smena.outbox.doorbell import Doorbell, Rest
+from workers.roles.landing import Landed, tell, verdict_of
+from workers.roles.loops import report_failure
+
+FLIGHTS: Final = 3
+"""Batches under way at once: one is claimed, one published, one marked."""
+
+_HOLD_BACK: Final = Backoff(base_s=0.5, cap_s=15.0, floor_s=0.1)
+_LIGHT_SLEEP_S: Final = (0.002, 0.005, 0.01, 0.02, 0.05)
+_BUSY_ROUNDS: Final = 3
+
+
+class Publisher(Protocol):
+    """What sends a batch without waiting for it."""
+
+    def publish(self, outgoings: Sequence[Outgoing], done: Callable[[list[SmenaError | None]], None]) -> None:
+        """Send all; call ``done`` once, from any thread, with an outcome each."""
+
+
+class Relay:
+    """The loop between the outbox and the broker; a service."""
+
+    name = "relay"
+
+    def __init__(
+        self,
+        claims: Claims,
+        doorbell: Doorbell,
+        publisher: Publisher,
+        outgoing_of: Callable[[Row], Outgoing],
+        clock: Clock,
+        *,
+        batch: int,
+        poll_s: float,
+    ) -> None:
+        self._claims = claims
+        self._doorbell = doorbell
+        self._publisher = publisher
+        self._outgoing_of = outgoing_of
+        self._clock = clock
+        self._batch = batch
+        self._poll_s = poll_s
+        self._loop = Loop("smena-relay", self._round, report_failure)
+        self._landed: deque[Landed] = deque()
+        self._under_way = 0
+        self._not_before_s = 0.0
+        self._rounds_with_rows = 0
+        self._rounds_in_vain = 0
+
+    @property
+    def tick(self) -> int:
+        """Rounds so far; moves at least once in every poll interval while the loop is alive."""
+        return self._loop.tick
+
+    def start(self) -> None:
+        """Start to look for rows."""
+        self._loop.start()
+
+    def stop(self, deadline: Deadline) -> bool:
+        """Claim no more, wait for what is under way, and mark it; what is late is left to its lease."""
+        self._loop.ask_to_stop()
+        self._doorbell.knock()
+        ended = self._loop.stop(deadline)
+        while ended and self._under_way and not deadline.passed():
+            self._doorbell.wait(min(deadline.left_s(), self._poll_s))
+            self._land()
+        if ended:
+            self._doorbell.close()
+        return ended
+
+    def _round(self, _stopping: threading.Event) -> None:
+        landed = self._land()
+        if self._take_off():
+            self._rounds_with_rows += 1
+            self._rounds_in_vain = 0
+            if self._rounds_with_rows >= _BUSY_ROUNDS:
+                self._doorbell.rise()
+        elif not landed:
+            self._rest()
+
+    def _take_off(self) -> bool:
+        """Claim a batch and send it on its way; say whether there was one."""
+        if self._under_way >= FLIGHTS or self._clock.monotonic() < self._not_before_s:
+            return False
+        rows = self._claims.take(self._batch)
+        if not rows:
+            return False
+        sendable: list[Row] = []
+        outgoings: list[Outgoing] = []
+        for row in rows:
+            try:
+                outgoings.append(self._outgoing_of(row))
+                sendable.append(row)
+            except Permanent as error:
+                self._landed.append(Landed([row], [error], flown=False))
+        if sendable:
+            self._under_way += 1
+            self._publisher.publish(outgoings, lambda outcomes: self._on_outcomes(sendable, outcomes))
+        return True
+
+    def _on_outcomes(self, rows: list[Row], outcomes: list[SmenaError | None]) -> None:
+        self._landed.append(Landed(rows, outcomes))
+        self._doorbell.knock()
+
+    def _land(self) -> bool:
+        """Write down what became of the batches that are back; say whether there were any.
+
+        They are taken off the list only afterwards: if the database does not answer, the next round tries again.
+        """
+        back = list(self._landed)
+        if not back:
+            return False
+        verdict = verdict_of(back, _HOLD_BACK)
+        lost = self._claims.settle(verdict)
+        for landed in back:
+            self._landed.popleft()
+            self._under_way -= landed.flown
+        if verdict.held_back and not verdict.sent:
+            self._not_before_s = self._clock.monotonic() + verdict.wait_s
+        tell(verdict, lost)
+        return True
+
+    def _rest(self) -> None:
+        """Wait for a ring, for a batch to come back, or for the poll."""
+        held_off_s = self._not_before_s - self._clock.monotonic()
+        if held_off_s > 0 or self._under_way >= FLIGHTS:
+            self._doorbell.wait(min(self._poll_s, held_off_s) if held_off_s > 0 else self._poll_s)
+            return
+        rest = self._doorbell.lie_down()
+        if rest is Rest.LOOK_ONCE_MORE:
+            return
+        self._rounds_with_rows = 0
+        self._doorbell.wait(self._light_sleep_s() if rest is Rest.LIGHT else self._sound_sleep_s())
+
+    def _light_sleep_s(self) -> float:
+        self._rounds_in_vain += 1
+        return _LIGHT_SLEEP_S[min(self._rounds_in_vain, len(_LIGHT_SLEEP_S)) - 1]
+
+    def _sound_sleep_s(self) -> float:
+        next_due_s = self._claims.next_due_s()
+        return self._poll_s if next_due_s is None else min(self._poll_s, next_due_s)
