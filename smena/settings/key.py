@@ -105,7 +105,8 @@ def _kind(annotation: Any) -> str:
     if get_origin(annotation) is Literal:
         return "word"
     if get_origin(annotation) is tuple:
-        return f"list of {_kind(get_args(annotation)[0])}"
+        each = _kind(get_args(annotation)[0])
+        return f"list of {each}{'es' if each.endswith('s') else 's'}"
     parts = [part for part in get_args(annotation) if part is not type(None)]
     if parts:
         return _kind(parts[0])

@@ -19,7 +19,11 @@ _JOB: Final[Mapping[str, str]] = {
     "request_id": "id of the request it began with",
 }
 _PLACE: Final[Mapping[str, str]] = {"connection": "name of the connection", "node": "host and port"}
-_CHILD: Final[Mapping[str, str]] = {"role": "worker, relay or archivist", "child": "process id of the child"}
+_CHILD: Final[Mapping[str, str]] = {
+    "role": "worker, relay or archivist",
+    "post": "which of the role's places, such as worker-0",
+    "child": "process id of the child",
+}
 _ERROR: Final[Mapping[str, str]] = {"error": "class and text of the error, cut at 2 kB"}
 
 ARCHIVIST_MOVED = Event(
@@ -36,23 +40,45 @@ CANARY_LATE = Event(
     "canary.late",
     "error",
     "A canary through a delay level is overdue: that level may stand still.",
-    {"level": "number of the level", "late_s": "seconds beyond its time"},
+    {"delay_level": "number of the level", "late_s": "seconds beyond its time"},
 )
 CANARY_RETURNED = Event(
     "canary.returned",
     "debug",
     "A canary came through a delay level.",
-    {"level": "number of the level", "late_s": "seconds beyond its time"},
+    {"delay_level": "number of the level", "late_s": "seconds beyond its time"},
 )
 
 CHILD_EXITED = Event(
     "child.exited",
     "warning",
     "A child process ended.",
-    {**_CHILD, "code": "exit code", "signal": "signal that ended it", "running": "jobs it ran then"},
+    {
+        **_CHILD,
+        "code": "exit code",
+        "signal": "signal that ended it",
+        "how": "either of them as a word",
+        "error": "what it said was wrong, if it did",
+        "peak_mib": "most memory it held",
+        "running": "jobs it ran then: job, actor, attempt",
+        "blamed": "the job whose thread was at fault, if that is known",
+        "fault": "the fatal error it wrote while dying",
+    },
 )
 CHILD_KILLED = Event(
     "child.killed", "error", "The supervisor killed a child.", {**_CHILD, "why": "what it did not do in time"}
+)
+CHILD_LOOPING = Event(
+    "child.looping",
+    "error",
+    "The children at one post die again and again; the pause between them stays at its longest.",
+    {
+        "role": "worker, relay or archivist",
+        "post": "which of the role's places",
+        "deaths": "in a row",
+        "pause_s": "pause before the next",
+        "error": "what the last said was wrong, if it did",
+    },
 )
 CHILD_REPLACED = Event(
     "child.replaced",
@@ -90,6 +116,12 @@ DRAIN_FINISHED = Event(
         "finished": "jobs that ended in that time",
         "interrupted": "jobs sent back running",
     },
+)
+DRAIN_GOES_ON = Event(
+    "drain.goes_on",
+    "info",
+    "A drain was asked for again; it is the same drain.",
+    {"running": "jobs that still run", "left_s": "time they have", "hint": "how to end it now"},
 )
 DRAIN_HANDED_BACK = Event(
     "drain.handed_back", "info", "Jobs that had not started went back to their queues.", {"jobs": "how many"}
@@ -159,13 +191,18 @@ NURSERY_EXITED = Event(
     "nursery.exited",
     "warning",
     "The nursery ended; a new one is started.",
-    {"nursery": "process id", "code": "exit code"},
+    {
+        "role": "whose children it forks",
+        "nursery": "process id",
+        "code": "exit code or signal",
+        "error": "what it said",
+    },
 )
 NURSERY_READY = Event(
     "nursery.ready",
     "info",
     "The nursery has loaded the books and can fork workers.",
-    {"nursery": "process id", "actors": "number of actors", "seconds": "how long it took"},
+    {"role": "whose children it forks", "nursery": "process id", "seconds": "how long it took"},
 )
 NURSERY_STARTED = Event("nursery.started", "info", "A nursery was started.", {"nursery": "process id"})
 

@@ -21,6 +21,9 @@ from smena.telemetry.event import LEVELS, Level, Occurrence
 from smena.telemetry.line_writer import LineWriter
 from smena.telemetry.log_line import Fields
 
+RESERVED = frozenset({"time", "level", "event", "process", "pid"})
+"""Names that every line has; an event's own field of such a name is written with an underscore behind it."""
+
 Render = Callable[[Fields], bytes]
 
 
@@ -135,4 +138,7 @@ def _name_process(role: str) -> Callable[[object, str, Fields], Fields]:
 
 
 def _log_occurrence(occurrence: Occurrence) -> None:
-    structlog.get_logger().log(occurrence.event.severity, occurrence.event.name, **occurrence.fields)
+    fields = occurrence.fields
+    if not RESERVED.isdisjoint(fields):
+        fields = {f"{name}_" if name in RESERVED else name: value for name, value in fields.items()}
+    structlog.get_logger().log(occurrence.event.severity, occurrence.event.name, **fields)

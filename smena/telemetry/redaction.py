@@ -58,7 +58,7 @@ def _plain(value: object, limit: int, depth: int) -> Plain:
     return _collection(value, limit, depth) if depth else f"<{type(value).__name__}>"
 
 
-def _number(value: float) -> int | float | str:
+def _number(value: int | float) -> int | float | str:
     """Return a number that JSON can hold, or its text: NaN, infinity and very long integers are none."""
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else str(value)
