@@ -1,0 +1,214 @@
+"""The ledger finds what was lost, doubled or changed, and believes nobody."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from workers.drills.ledger import Verdict, judge
+
+Connection = psycopg.Connection[Any]
+SALES = """\
+InvoiceNo,StockCode,Description,Quantity,InvoiceDate,UnitPrice,CustomerID,Country
+536365,85123A,HOLDER,6,2010-12-01 08:26:00,2.55,17850.0,United Kingdom
+536365,71053,LANTERN,2,2010-12-01 08:26:00,3.391,17850.0,United Kingdom
+536366,22633,,1,2010-12-01 08:28:00,0.0,,United Kingdom
+this is not a line
+C536367,22632,WARMER,-1,2010-12-01 08:30:00,1.85,13047.0,United Kingdom
+"""
+SHOP = """
+CREATE SCHEMA shop;
+CREATE TABLE shop.sales (line_number bigint, invoice text, stock_code text, quantity int, amount numeric, job_id text);
+CREATE TABLE shop.charges (invoice text, lines int, amount numeric, job_id text);
+CREATE SCHEMA smena;
+CREATE TABLE smena.dead_letters (job_id text, actor text, reason text, body bytea);
+INSERT INTO shop.sales VALUES
+    (1, '536365', '85123A', 6, 15.3, 's1'),
+    (2, '536365', '71053', 2, 6.782, 's2'),
+    (5, 'C536367', '22632', -1, -1.85, 's5');
+INSERT INTO shop.charges VALUES
+    ('536365', 2, 22.082, 'c1'), ('536366', 1, 0.0, 'c2'), ('C536367', 1, -1.85, 'c3');
+INSERT INTO smena.dead_letters VALUES
+    ('s3', 'sales.record', 'price_not_positive', '{"args": [{"number": 3}], "kwargs": {}}');
+"""
+MAILS = [("m1", "536365", "17850", "22.082"), ("m3", "C536367", "13047", "-1.85")]
+
+
+@pytest.fixture
+def connection(empty_database_url: str) -> Iterator[Connection]:
+    """A shop after a perfect run."""
+    with psycopg.connect(empty_database_url, autocommit=True) as connected:
+        connected.execute(SHOP)
+        yield connected
+
+
+@pytest.fixture
+def sales(tmp_path: Path) -> Path:
+    path = tmp_path / "sales.csv"
+    path.write_text(SALES, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def mails(tmp_path: Path) -> Path:
+    path = tmp_path / "mails.jsonl"
+    for mail in MAILS:
+        take(path, *mail)
+    return path
+
+
+def take(log: Path, key: str, invoice: str, customer: str, amount: str) -> None:
+    mail = {"invoice": invoice, "customer": customer, "amount": amount}
+    with log.open("a", encoding="utf-8") as out:
+        out.write(json.dumps({"key": key, "repeat": False, "mail": mail}) + "\n")
+
+
+@pytest.fixture
+def judged(connection: Connection, sales: Path, mails: Path) -> Callable[..., Verdict]:
+    """Run a statement against the perfect shop, then judge it."""
+
+    def after(statement: str = "SELECT 1") -> Verdict:
+        connection.execute(statement.encode())
+        return judge(connection, sales, mails)
+
+    return after
+
+
+def test_a_perfect_run_holds(judged: Callable[..., Verdict]) -> None:
+    verdict = judged()
+    assert verdict == Verdict(
+        accepted=7,
+        effects=6,
+        lost=0,
+        doubled=0,
+        wrong=0,
+        dead=1,
+        dead_by_reason={"price_not_positive": 1},
+        rejected=1,
+        mails=2,
+        amount="20.232",
+    )
+    assert verdict.holds
+
+
+@pytest.mark.parametrize(
+    ("fault", "lost", "doubled", "wrong", "finding"),
+    [
+        ("DELETE FROM shop.charges WHERE invoice = '536366'", 1, 0, 0, "charge_missing 536366"),
+        ("DELETE FROM shop.sales WHERE line_number = 2", 1, 0, 0, "sale_missing 2"),
+        ("DELETE FROM smena.dead_letters", 1, 0, 0, "sale_missing 3"),
+        ("UPDATE shop.charges SET amount = 22.08 WHERE invoice = '536365'", 0, 0, 1, "charge_wrong 536365"),
+        ("UPDATE shop.charges SET lines = 1 WHERE invoice = '536365'", 0, 0, 1, "charge_wrong 536365"),
+        ("UPDATE shop.sales SET amount = -1.86 WHERE line_number = 5", 0, 0, 1, "sale_wrong 5"),
+        ("UPDATE shop.sales SET quantity = NULL WHERE line_number = 5", 0, 0, 1, "sale_wrong 5"),
+        ("INSERT INTO shop.sales VALUES (4, 'x', 'y', 1, 1, 's4')", 0, 0, 1, "sale_wrong 4"),
+        ("INSERT INTO shop.charges VALUES ('9', 1, 1, 'c9')", 0, 0, 1, "charge_wrong 9"),
+        ("INSERT INTO shop.sales SELECT * FROM shop.sales WHERE line_number = 1", 0, 1, 0, "sale_doubled 1"),
+        ("INSERT INTO shop.charges SELECT * FROM shop.charges WHERE lines = 2", 0, 1, 0, "charge_doubled 536365"),
+        (
+            "INSERT INTO shop.sales VALUES (3, '536366', '22633', 1, 0, 's3')",
+            0, 0, 1, "sale_wrong 3",
+        ),
+        (
+            """DELETE FROM shop.sales WHERE line_number = 1; INSERT INTO smena.dead_letters VALUES
+               ('s1', 'sales.record', 'unexpected', '{"args": [{"number": 1}], "kwargs": {}}')""",
+            0, 0, 1, "sale_died_without_cause 1",
+        ),
+        (
+            "INSERT INTO smena.dead_letters VALUES ('m1', 'mail.confirm', 'transient', '\\xff')",
+            0, 0, 1, "mail_died_without_cause None",
+        ),
+        (
+            "INSERT INTO smena.dead_letters VALUES ('z', NULL, 'undecodable', '')",
+            0, 0, 1, "unknown_died z",
+        ),
+    ],
+)  # fmt: skip
+def test_a_fault_in_the_database_is_named(
+    judged: Callable[..., Verdict], fault: str, lost: int, doubled: int, wrong: int, finding: str
+) -> None:
+    verdict = judged(fault)
+    assert (verdict.lost, verdict.doubled, verdict.wrong, verdict.examples) == (lost, doubled, wrong, [finding])
+    assert not verdict.holds
+
+
+@pytest.mark.parametrize(
+    ("mail", "lost", "doubled", "wrong", "finding"),
+    [
+        (("m4", "536365", "17850", "22.082"), 0, 1, 0, "mail_doubled 536365"),
+        (("m4", "536366", "1", "0"), 0, 0, 1, "mail_wrong 536366"),
+        (("m4", "777", "1", "0"), 0, 0, 1, "mail_wrong 777"),
+    ],
+)
+def test_a_mail_too_many_is_named(
+    judged: Callable[..., Verdict],
+    mails: Path,
+    mail: tuple[str, str, str, str],
+    lost: int,
+    doubled: int,
+    wrong: int,
+    finding: str,
+) -> None:
+    take(mails, *mail)
+    verdict = judged()
+    assert (verdict.lost, verdict.doubled, verdict.wrong, verdict.examples) == (lost, doubled, wrong, [finding])
+    assert not verdict.holds
+
+
+def test_a_repeated_key_is_one_mail(judged: Callable[..., Verdict], mails: Path) -> None:
+    take(mails, *MAILS[0])
+    verdict = judged()
+    assert verdict.holds
+    assert verdict.mails == 2
+
+
+def test_a_missing_mail_is_lost(judged: Callable[..., Verdict], mails: Path) -> None:
+    mails.write_text(mails.read_text(encoding="utf-8").splitlines()[0] + "\n", encoding="utf-8")
+    verdict = judged()
+    assert (verdict.lost, verdict.examples) == (1, ["mail_missing C536367"])
+
+
+def test_the_program_tells_by_its_exit_status(
+    connection: Connection, empty_database_url: str, sales: Path, mails: Path
+) -> None:
+    def run(file: Path) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "workers.drills.ledger", file, "--mails", mails, "--json"],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "SMENA_DATABASE_URL": empty_database_url},
+        )
+        return done.returncode, done.stdout.strip() or done.stderr
+
+    status, out = run(sales)
+    assert (status, json.loads(out)["holds"]) == (0, True)
+    connection.execute("DELETE FROM shop.charges")
+    status, out = run(sales)
+    assert (status, json.loads(out)["lost"]) == (1, 3)
+    assert Decimal(json.loads(out)["amount"]) == 0
+    status, out = run(sales.with_name("gone.csv"))
+    assert status == 2
+    assert "cannot be judged" in out
+
+
+def test_the_ledger_imports_nothing_of_the_product_but_its_settings() -> None:
+    code = "import sys, workers.drills.ledger; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    strangers = [
+        name
+        for name in loaded
+        if name.split(".")[0] in ("smena", "workers", "actors", "examples", "sharding")
+        and not name.startswith(("smena.settings", "workers.drills"))
+        and name not in ("smena", "workers", "smena.errors", "smena.version")
+    ]
+    assert strangers == []
