@@ -260,13 +260,13 @@ RELAY_PRUNED = Event(
     "relay.pruned", "debug", "Rows past their time were deleted.", {"table": "where", "rows": "how many"}
 )
 
-SEAT_LOST = Event(
-    "seat.lost",
+SOLO_LOST = Event(
+    "solo.lost",
     "warning",
     "This process no longer does a work that one process does at a time.",
-    {"seat": "which", **_ERROR},
+    {"duty": "which", **_ERROR},
 )
-SEAT_TAKEN = Event("seat.taken", "info", "This process does a work that one process does at a time.", {"seat": "which"})
+SOLO_TAKEN = Event("solo.taken", "info", "This process does a work that one process does at a time.", {"duty": "which"})
 
 SETTINGS_WARNED = Event(
     "settings.warned", "warning", "A setting is unwise or missing.", {"key": "the setting", "text": "what it means"}

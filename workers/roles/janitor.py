@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from smena.clock import Deadline
-from smena.guarantees.seat import Seat
+from smena.guarantees.solo import Solo
 from smena.lifecycle import Loop
 from smena.telemetry import events
 from workers.roles.loops import report_failure
@@ -33,8 +33,8 @@ class Janitor:
 
     name = "janitor"
 
-    def __init__(self, seat: Seat, duties: Sequence[Duty], *, rest_s: float = 30.0, breath_s: float = 0.05) -> None:
-        self._seat = seat
+    def __init__(self, solo: Solo, duties: Sequence[Duty], *, rest_s: float = 30.0, breath_s: float = 0.05) -> None:
+        self._solo = solo
         self._duties = tuple(duties)
         self._rest_s = rest_s
         self._breath_s = breath_s
@@ -50,14 +50,14 @@ class Janitor:
         self._loop.start()
 
     def stop(self, deadline: Deadline) -> bool:
-        """End after the current batch and leave the seat."""
+        """End after the current batch and let another have the duty."""
         ended = self._loop.stop(deadline)
         if ended:
-            self._seat.leave()
+            self._solo.leave()
         return ended
 
     def _round(self, stopping: threading.Event) -> None:
-        busy = self._seat.held() and self._prune(stopping)
+        busy = self._solo.held() and self._prune(stopping)
         stopping.wait(self._breath_s if busy else self._rest_s)
 
     def _prune(self, stopping: threading.Event) -> bool:
