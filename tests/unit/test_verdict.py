@@ -1,0 +1,150 @@
+"""From an error to an outcome: every branch of the taxonomy, drivers, HTTP clients, networks, bugs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+
+from smena import errors
+from smena.book import RetryPolicy
+from smena.clock import MovedClock
+from smena.job import Job
+from workers.middleware.outcome import Dead, Lost, Retry, Returned
+from workers.middleware.verdict import LONGEST_RETRY_AFTER_S, SHUTDOWN_CANCEL, Judge
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+CLOCK = MovedClock(START)
+JUDGE = Judge(CLOCK)
+POLICY = RetryPolicy(attempts=5, base_s=1, cap_s=60, total_age_s=3600, unexpected_attempts=3)
+
+
+def job(attempt: int = 1, born_ms: int | None = None) -> Job:
+    born = CLOCK.now_ms() if born_ms is None else born_ms
+    return Job(actor="shop.pay", queue="shop", attempt=attempt, timestamp_ms=born, first_enqueued_at_ms=born)
+
+
+@dataclass
+class Response:
+    status_code: int
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class HttpError(Exception):
+    def __init__(self, status: int, retry_after: str | None = None) -> None:
+        super().__init__(f"HTTP {status}")
+        self.response = Response(status, {} if retry_after is None else {"Retry-After": retry_after})
+
+
+def leaves(kind: type[errors.SmenaError] = errors.SmenaError) -> Iterator[type[errors.SmenaError]]:
+    for child in kind.__subclasses__():
+        if child.__module__ == "smena.errors":
+            yield child
+            yield from leaves(child)
+
+
+@pytest.mark.parametrize("kind", sorted(set(leaves()), key=lambda kind: kind.__name__))
+def test_every_error_of_the_taxonomy_has_its_outcome(kind: type[errors.SmenaError]) -> None:
+    outcome = JUDGE.judge(kind("told"), job(), POLICY)
+    if issubclass(kind, errors.Transient):
+        assert isinstance(outcome, Retry)
+    elif issubclass(kind, errors.Lost):
+        assert outcome == Lost(kind.code)
+    else:
+        assert isinstance(outcome, Dead)
+        assert outcome.reason == kind.code
+
+
+def test_shutdown_returns_the_job_and_spends_nothing() -> None:
+    assert JUDGE.judge(errors.Shutdown(), job(), POLICY) == Returned("shutdown")
+    assert JUDGE.judge(asyncio.CancelledError(SHUTDOWN_CANCEL), job(), POLICY) == Returned("shutdown")
+
+
+def test_a_cancellation_that_is_the_jobs_own_doing_is_an_unknown_error() -> None:
+    assert isinstance(JUDGE.judge(asyncio.CancelledError(), job(), POLICY), Retry)
+    assert JUDGE.judge(asyncio.CancelledError(), job(3), POLICY).reason == "unexpected"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt(), GeneratorExit(), ValueError("x"), Exception()])
+def test_whatever_else_a_job_raises_is_tried_a_few_times_and_then_dead(error: BaseException) -> None:
+    assert isinstance(JUDGE.judge(error, job(2), POLICY), Retry)
+    assert JUDGE.judge(error, job(3), POLICY) == Dead("unexpected", error)
+
+
+def test_p17_a_permanent_error_is_dead_at_its_first_attempt() -> None:
+    class RuleBroken(errors.Permanent):
+        """A rule is broken."""
+
+        code = "rule_broken"
+
+    error = RuleBroken()
+    assert JUDGE.judge(error, job(), POLICY) == Dead("rule_broken", error)
+
+
+def test_a_transient_error_is_dead_when_its_attempts_are_used_up() -> None:
+    error = errors.BrokerLost()
+    assert isinstance(JUDGE.judge(error, job(4), POLICY), Retry)
+    assert JUDGE.judge(error, job(5), POLICY) == Dead("exhausted", error)
+
+
+def test_p17_no_retry_starts_later_than_the_total_age() -> None:
+    error = errors.BrokerLost()
+    old = CLOCK.now_ms() - 3600 * 1000
+    assert JUDGE.judge(error, job(1, old), POLICY) == Dead("too_old", error)
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 599])
+def test_http_answers_that_pass_are_tried_again(status: int) -> None:
+    assert isinstance(JUDGE.judge(HttpError(status), job(4), POLICY), Retry)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 422])
+def test_other_http_answers_are_unknown_errors(status: int) -> None:
+    assert JUDGE.judge(HttpError(status), job(3), POLICY).reason == "unexpected"  # type: ignore[union-attr]
+
+
+def test_retry_after_in_seconds_and_as_a_date_is_the_least_wait() -> None:
+    in_seconds = JUDGE.judge(HttpError(429, "120"), job(), POLICY)
+    as_date = JUDGE.judge(HttpError(503, format_datetime(START + timedelta(seconds=90), usegmt=True)), job(), POLICY)
+    assert isinstance(in_seconds, Retry)
+    assert in_seconds.delay_s == 120
+    assert isinstance(as_date, Retry)
+    assert as_date.delay_s == 90
+
+
+@pytest.mark.parametrize("value", ["soon", "-5", "", "1e9", "9" * 400, "Thu, 99 Foo 2026", "\x00"])
+def test_a_retry_after_that_makes_no_sense_is_ignored_or_capped(value: str) -> None:
+    outcome = JUDGE.judge(HttpError(429, value), job(), POLICY)
+    assert isinstance(outcome, Retry)
+    assert outcome.delay_s <= max(POLICY.cap_s, LONGEST_RETRY_AFTER_S)
+
+
+def test_network_errors_are_transient_even_under_a_library_error() -> None:
+    try:
+        try:
+            raise ConnectionResetError
+        except ConnectionResetError as reset:
+            raise RuntimeError("the library's own") from reset
+    except RuntimeError as error:
+        wrapped = error
+    assert isinstance(JUDGE.judge(wrapped, job(4), POLICY), Retry)
+    assert isinstance(JUDGE.judge(TimeoutError(), job(4), POLICY), Retry)
+
+
+def test_a_missing_file_is_no_network_error() -> None:
+    assert JUDGE.judge(FileNotFoundError(), job(3), POLICY).reason == "unexpected"  # type: ignore[union-attr]
+
+
+def test_a_driver_error_is_translated_first() -> None:
+    judge = Judge(CLOCK, [lambda error: errors.DatabaseLost() if isinstance(error, LookupError) else None])
+    assert isinstance(judge.judge(KeyError("x"), job(4), POLICY), Retry)
+
+
+def test_a_circular_chain_of_causes_ends() -> None:
+    first, second = ValueError(1), ValueError(2)
+    first.__cause__, second.__cause__ = second, first
+    assert isinstance(JUDGE.judge(first, job(), POLICY), Retry)

@@ -1,0 +1,68 @@
+"""Say of a failure what a dead letter keeps: class, text, traceback, fingerprint.
+
+The fingerprint is the same for failures that have one cause: it is made of the error's class and the
+place in the innermost frame that belongs to nobody's library, not of its text, which holds ids.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sysconfig
+import traceback
+from dataclasses import dataclass
+from types import TracebackType
+
+_LIBRARY_DIRS = tuple(
+    {os.path.realpath(path) + os.sep for path in sysconfig.get_paths().values() if path != sysconfig.get_path("data")}
+)
+_FRAMES_KEPT = 30
+_FINGERPRINT_CHARS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known of a failure, as text; the sizes are cut where it is written."""
+
+    error_class: str
+    error_text: str
+    traceback: str
+    fingerprint: str
+
+
+def of_error(error: BaseException | None, reason: str) -> Evidence:
+    """Collect the evidence of an error; without one, of the reason alone. Never raises."""
+    if error is None:
+        return Evidence("", "", "", _digest(reason))
+    kind = f"{type(error).__module__}.{type(error).__qualname__}"
+    return Evidence(kind, _text(error), _trace(error), _digest(f"{kind}@{_place(error.__traceback__)}"))
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as broken:  # the seam: an error's own __str__ is user code
+        return f"<{type(error).__qualname__}: its text raised {type(broken).__name__}>"
+
+
+def _trace(error: BaseException) -> str:
+    try:
+        lines = traceback.format_exception(type(error), error, error.__traceback__, limit=-_FRAMES_KEPT)
+    except Exception as broken:  # the seam: formatting calls user code, such as __repr__ and __str__
+        return f"<no traceback: formatting it raised {type(broken).__name__}>"
+    return "".join(lines)
+
+
+def _place(frames: TracebackType | None) -> str:
+    """Return ``file:function`` of the innermost frame outside every library, else of the innermost."""
+    place = innermost = ""
+    for frame, _ in traceback.walk_tb(frames):
+        code = frame.f_code
+        innermost = f"{os.path.basename(code.co_filename)}:{code.co_name}"
+        if not os.path.realpath(code.co_filename).startswith(_LIBRARY_DIRS):
+            place = innermost
+    return place or innermost
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:_FINGERPRINT_CHARS]

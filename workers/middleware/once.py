@@ -1,0 +1,110 @@
+"""Open the job's transaction, and let its effect happen once.
+
+An actor that declares ``once`` or asks for a session runs inside a transaction that this ring opens
+and commits. With ``once`` the key is written first, in that same transaction: key and effect commit
+together or not at all, and a later copy of the job finds the key and is done without running.
+
+Guards fail closed. As long as the actor's own code has not begun, a database that cannot be reached
+makes the job `Returned`, and a key held by another copy makes it snooze: neither spends an attempt.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from smena.errors import DatabaseBusy, DatabaseLost
+from smena.guarantees.once import Once, OnceKey
+from smena.telemetry import events
+from workers.middleware.attempt import Attempt
+from workers.middleware.outcome import DONE, Done, Outcome, Returned, Snooze
+from workers.middleware.rings import AsyncCall, Call
+
+BUSY_KEY_PAUSE_S = 2.0
+"""Mean pause before a job comes back whose key another copy holds; jittered by half of it."""
+
+Classify = Callable[[BaseException], BaseException]
+
+
+class OnceRing:
+    """Run the rest in one transaction, under the job's key if it has one."""
+
+    def __init__(self, once: Once, classify: Classify) -> None:
+        self._once = once
+        self._classify = classify
+
+    def around(self, call: Call) -> Call:
+        """Return ``call`` inside the job's transaction, for a thread."""
+
+        def guarded(attempt: Attempt) -> Outcome:
+            def body(session: Any) -> Any:
+                attempt.session = session
+                with attempt.context.committing_with(session):
+                    return _result(call(attempt))
+
+            try:
+                key = _key(attempt)
+                if key is None:
+                    with self._once.transaction() as session:
+                        return _done(body(session))
+                ran = self._once.run(key, body)
+            except Exception as error:
+                return self._undecided(error, attempt)
+            return _found(key, ran.result) if ran.found else _done(ran.result)
+
+        return guarded
+
+    def around_async(self, call: AsyncCall) -> AsyncCall:
+        """Return ``call`` inside the job's transaction, for the event loop."""
+
+        async def guarded(attempt: Attempt) -> Outcome:
+            async def body(session: Any) -> Any:
+                attempt.session = session
+                with attempt.context.committing_with(session):
+                    return _result(await call(attempt))
+
+            try:
+                key = _key(attempt)
+                if key is None:
+                    async with self._once.atransaction() as session:
+                        return _done(await body(session))
+                ran = await self._once.arun(key, body)
+            except Exception as error:
+                return self._undecided(error, attempt)
+            return _found(key, ran.result) if ran.found else _done(ran.result)
+
+        return guarded
+
+    def _undecided(self, error: Exception, attempt: Attempt) -> Outcome:
+        """Spare the attempt when it was the guard that failed; else let the error rise."""
+        if not attempt.began:
+            match self._classify(error):
+                case DatabaseLost() as lost:
+                    return Returned(lost.code)
+                case DatabaseBusy() as busy:
+                    return Snooze(BUSY_KEY_PAUSE_S * random.uniform(0.5, 1.5), busy.code)
+                case _:
+                    pass
+        raise error
+
+
+def _key(attempt: Attempt) -> OnceKey | None:
+    actor = attempt.actor
+    if actor.once is None:
+        return None
+    key = actor.once(*attempt.args, **attempt.kwargs)
+    return None if key is None else OnceKey(actor.name, key, attempt.job.id)
+
+
+def _result(outcome: Outcome) -> Any:
+    return outcome.result if isinstance(outcome, Done) else None
+
+
+def _done(result: Any) -> Done:
+    return DONE if result is None else Done(result)
+
+
+def _found(key: OnceKey, result: Any) -> Done:
+    events.emit(events.ONCE_HIT, job=key.job_id, actor=key.actor, key=key.kept())
+    return _done(result)

@@ -1,0 +1,89 @@
+"""Name what a delivery can come to: a closed set.
+
+Every delivery ends as exactly one of these values. `SETTLING` says for each what is made durable
+before the message is acked, whether it is acked at all, and whether an attempt is spent;
+`docs/reference/outcomes.md` prints it and `settle.py` carries it out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The actor returned, or the job's ``once`` key was found."""
+
+    result: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """The attempt failed and another one comes after ``delay_s``."""
+
+    delay_s: float
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class Snooze:
+    """The job could not start for a reason outside itself; it comes back after ``delay_s``."""
+
+    delay_s: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The job goes back as it came: the process ends, or a ring could not decide."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """The job is over and failed; ``reason`` is a stable word for operators."""
+
+    reason: str
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """An operator or the sender took the job back before it started."""
+
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The work is not ours any more: a claim or term is gone, or another copy was settled first."""
+
+    why: str
+
+
+Outcome = Done | Retry | Snooze | Returned | Dead | Cancelled | Lost
+
+DONE = Done()
+"""The common outcome, made once: most actors return nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """What settling an outcome means."""
+
+    durable_first: str
+    acked: bool
+    spends_attempt: bool
+
+
+SETTLING: dict[type[Outcome], Settling] = {
+    Done: Settling("the effect's own commit, with the `once` key where there is one", True, True),
+    Retry: Settling("the settlement row, then the next attempt in a delay level", True, True),
+    Snooze: Settling("the same attempt in a delay level", True, False),
+    Returned: Settling("nothing: the message stays with the broker", False, False),
+    Dead: Settling("the settlement row, then the dead letter", True, True),
+    Cancelled: Settling("the tombstone that cancelled it", True, False),
+    Lost: Settling("nothing: whoever holds the work has made it durable", True, False),
+}

@@ -1,0 +1,70 @@
+"""Turn whatever came of the attempt into an outcome and hand it over to be settled.
+
+The ring that nothing passes: every exception, also one raised by another ring, is judged here. It
+settles `Done` at once, since the effect's own commit has made it durable; what needs a publish goes
+to the `Settler`, off the worker's thread. `Returned` is left to the slot that holds the message.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from workers.middleware.attempt import Attempt
+from workers.middleware.outcome import Dead, Done, Outcome, Retry, Returned, Snooze
+from workers.middleware.rings import AsyncCall, Call
+from workers.middleware.verdict import Judge
+
+
+class Settler(Protocol):
+    """Make outcomes durable that need a message published, then ack."""
+
+    def settle(self, attempt: Attempt, outcome: Retry | Snooze | Dead) -> None:
+        """Take over the delivery; never blocks and never raises."""
+
+
+class Settle:
+    """Judge the attempt and settle it."""
+
+    def __init__(self, judge: Judge, settler: Settler) -> None:
+        self._judge = judge
+        self._settler = settler
+
+    def around(self, call: Call) -> Call:
+        """Return ``call`` that always ends in an outcome, for a thread."""
+
+        def settled(attempt: Attempt) -> Outcome:
+            try:
+                outcome = call(attempt)
+            except BaseException as error:  # the seam: `sys.exit()` in a job ends the job only
+                outcome = self._judged(error, attempt)
+            self._settle(attempt, outcome)
+            return outcome
+
+        return settled
+
+    def around_async(self, call: AsyncCall) -> AsyncCall:
+        """Return ``call`` that always ends in an outcome, for the event loop."""
+
+        async def settled(attempt: Attempt) -> Outcome:
+            try:
+                outcome = await call(attempt)
+            except BaseException as error:  # the seam: `sys.exit()` in a job ends the job only
+                outcome = self._judged(error, attempt)
+            self._settle(attempt, outcome)
+            return outcome
+
+        return settled
+
+    def _judged(self, error: BaseException, attempt: Attempt) -> Outcome:
+        return self._judge.judge(error, attempt.job, attempt.actor.policy)
+
+    def _settle(self, attempt: Attempt, outcome: Outcome) -> None:
+        match outcome:
+            case Done():
+                attempt.delivery.ack()
+            case Retry() | Snooze() | Dead():
+                self._settler.settle(attempt, outcome)
+            case Returned():
+                return
+            case _:
+                attempt.delivery.ack()
