@@ -22,6 +22,7 @@ from typing import Any
 
 import psycopg
 
+from smena.errors import Misconfigured
 from smena.settings import load
 from workers.drills import ledger_sql
 from workers.drills.sales_file import SoldLine, sold_lines
@@ -151,23 +152,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--mails", type=Path, required=True, help="the mail provider's log")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args(arguments)
-    url = load().database.url
-    if url is None:
-        parser.error("SMENA_DATABASE_URL is not set")
     try:
-        with psycopg.connect(_libpq(url.get_secret_value()), application_name="smena-ledger") as connection:
+        url = load().database.libpq_url()
+        with psycopg.connect(url, application_name="smena-ledger") as connection:
             verdict = judge(connection, options.sales, options.mails)
-    except (OSError, EOFError, psycopg.Error, ValueError) as error:
+    except (OSError, EOFError, ValueError, psycopg.Error, Misconfigured) as error:
         sys.stderr.write(f"the run cannot be judged: {error}\n")
         return 2
     _show(verdict, as_json=options.json)
     return 0 if verdict.holds else 1
-
-
-def _libpq(url: str) -> str:
-    """Return the address without SQLAlchemy's driver name."""
-    scheme, _, rest = url.partition("://")
-    return f"{scheme.partition('+')[0]}://{rest}"
 
 
 def _show(verdict: Verdict, *, as_json: bool) -> None:
