@@ -1,0 +1,161 @@
+"""The rings round an actor call: what each does, and that nothing passes the settle ring."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from smena.book import Book, Registry
+from smena.clock import SYSTEM
+from smena.context import Context, current
+from smena.errors import InvalidArguments, Shutdown
+from smena.job import Job
+from smena.settings.groups import Retry as RetryDefaults
+from workers.execution.binding import bind_actors
+from workers.middleware.arguments import Arguments
+from workers.middleware.attempt import Attempt
+from workers.middleware.outcome import SETTLING, Dead, Done, Outcome, Retry, Returned, Snooze
+from workers.middleware.settle import Settle
+from workers.middleware.tracing import Tracing
+from workers.middleware.verdict import SHUTDOWN_CANCEL, Judge
+
+
+@dataclass
+class Delivery:
+    """A message of a broker that only notes what it is told."""
+
+    redelivered: bool = False
+    told: list[str] = field(default_factory=list)
+
+    def alive(self) -> bool:
+        return True
+
+    def ack(self) -> None:
+        self.told.append("ack")
+
+    def give_back(self) -> None:
+        self.told.append("back")
+
+
+@dataclass
+class Settler:
+    """Notes what it is to settle."""
+
+    taken: list[Outcome] = field(default_factory=list)
+
+    def settle(self, attempt: Attempt, outcome: Retry | Snooze | Dead) -> None:
+        self.taken.append(outcome)
+
+
+class Bench:
+    """One book bound as a worker binds it, without services."""
+
+    def __init__(self, book: Book) -> None:
+        self.settler = Settler()
+        rings = [
+            Tracing(lambda attempt: Context(attempt.job, actor=attempt.actor.name)),
+            Settle(Judge(SYSTEM), self.settler),
+            Arguments(),
+        ]
+        self.actors = bind_actors(Registry([book]), RetryDefaults(), rings, None)
+
+    def run(self, actor: str, *args: Any) -> tuple[Outcome, Delivery]:
+        attempt = self.attempt(actor, *args)
+        bound = attempt.actor
+        outcome = asyncio.run(bound.async_call(attempt)) if bound.is_async else bound.call(attempt)
+        assert isinstance(attempt.delivery, Delivery)
+        return outcome, attempt.delivery
+
+    def attempt(self, actor: str, *args: Any) -> Attempt:
+        return Attempt(Delivery(), Job(actor=actor, queue="q", args=args), self.actors[actor])
+
+
+book = Book("rings")
+
+
+@book.actor(aliases=("rings.old_name",))
+def double(number: int) -> int:
+    return number * 2
+
+
+@book.actor()
+def told(ctx: Context, /, word: str) -> str:
+    assert current() is ctx
+    return f"{ctx.actor} {word} {ctx.attempt}"
+
+
+@book.actor()
+def fails(kind: str) -> None:
+    if kind == "exit":
+        sys.exit(3)
+    if kind == "shutdown":
+        raise Shutdown
+    raise ValueError(kind)
+
+
+@book.actor()
+async def adouble(ctx: Context, /, number: int) -> int:
+    await asyncio.sleep(0)
+    assert current() is ctx
+    return number * 2
+
+
+@book.actor()
+async def afails(kind: str) -> None:
+    if kind == "cancel":
+        raise asyncio.CancelledError
+    if kind == "shutdown":
+        raise asyncio.CancelledError(SHUTDOWN_CANCEL)
+    raise ValueError(kind)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench(book)
+
+
+@pytest.mark.parametrize("actor", ["rings.double", "rings.old_name", "rings.adouble"])
+def test_a_job_that_returns_is_done_and_acked(bench: Bench, actor: str) -> None:
+    outcome, delivery = bench.run(actor, 21)
+    assert outcome == Done(42)
+    assert delivery.told == ["ack"]
+
+
+def test_an_actor_gets_its_own_context_and_it_is_current(bench: Bench) -> None:
+    assert bench.run("rings.told", "word")[0] == Done("rings.told word 1")
+    assert current() is None
+
+
+@pytest.mark.parametrize(("actor", "kind"), [("rings.fails", "bug"), ("rings.fails", "exit"), ("rings.afails", "bug")])
+def test_p12_a_job_that_raises_is_left_to_the_settler_and_not_acked(bench: Bench, actor: str, kind: str) -> None:
+    outcome, delivery = bench.run(actor, kind)
+    assert isinstance(outcome, Retry)
+    assert bench.settler.taken == [outcome]
+    assert delivery.told == []
+
+
+def test_a_coroutine_that_cancels_itself_spends_an_attempt(bench: Bench) -> None:
+    assert isinstance(bench.run("rings.afails", "cancel")[0], Retry)
+
+
+@pytest.mark.parametrize("actor", ["rings.fails", "rings.afails"])
+def test_shutdown_returns_the_job_and_settles_nothing(bench: Bench, actor: str) -> None:
+    outcome, delivery = bench.run(actor, "shutdown")
+    assert isinstance(outcome, Returned)
+    assert bench.settler.taken == []
+    assert delivery.told == []
+
+
+@pytest.mark.parametrize("args", [("x",), (), (1, 2), ({},)])
+def test_p17_arguments_that_do_not_fit_are_dead_at_once(bench: Bench, args: tuple[Any, ...]) -> None:
+    outcome, _ = bench.run("rings.double", *args)
+    assert isinstance(outcome, Dead)
+    assert outcome.reason == InvalidArguments.code
+
+
+def test_every_outcome_says_how_it_is_settled() -> None:
+    assert set(SETTLING) == set(Outcome.__args__)

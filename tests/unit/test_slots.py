@@ -1,0 +1,206 @@
+"""The threads and the event loop that run attempts: sharing, handing back, insisting, ending."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from smena.book import Book
+from smena.clock import SYSTEM, Deadline
+from smena.job import Job
+from smena.settings.groups import Retry as RetryDefaults
+from smena.telemetry.tally import Tally
+from tests.fixtures.eventually import eventually
+from workers.execution.coroutines import Coroutines
+from workers.execution.seat import Seat
+from workers.execution.slots import Slots
+from workers.middleware.attempt import Attempt
+from workers.middleware.bound import BoundActor
+from workers.middleware.outcome import DONE, Outcome, Returned
+
+book = Book("slots")
+
+
+@book.actor()
+def plain() -> None:
+    """Stand for a plain actor."""
+
+
+@book.actor()
+async def coroutine() -> None:
+    """Stand for an async actor."""
+
+
+@dataclass
+class Delivery:
+    redelivered: bool = False
+    back: threading.Event = field(default_factory=threading.Event)
+
+    def alive(self) -> bool:
+        return True
+
+    def ack(self) -> None:
+        raise AssertionError("the settle ring acks, not the slot")
+
+    def give_back(self) -> None:
+        self.back.set()
+
+
+class Recorder:
+    def enter(self, slot: int, job_id: str, actor: str, attempt: int, started_at: float) -> None:
+        """Forget it."""
+
+    def leave(self, slot: int) -> None:
+        """Forget it."""
+
+
+def seats(count: int) -> list[Seat]:
+    return [Seat(slot, Recorder(), Tally()) for slot in range(count)]
+
+
+def attempt(call: Callable[[Attempt], Outcome | Awaitable[Outcome]]) -> Attempt:
+    actor: Any = plain if not asyncio.iscoroutinefunction(call) else coroutine
+    bound = BoundActor(actor, actor.retry.policy(RetryDefaults()))
+    bound.call = bound.async_call = call
+    return Attempt(Delivery(), Job(actor=actor.name, queue="q"), bound)
+
+
+def within(seconds: float = 30) -> Deadline:
+    return Deadline.within(seconds, SYSTEM)
+
+
+@pytest.fixture
+def slots() -> Iterator[Slots]:
+    slots = Slots(seats(2))
+    slots.start()
+    yield slots
+    assert slots.stop(within())
+
+
+@pytest.fixture
+def coroutines() -> Iterator[Coroutines]:
+    coroutines = Coroutines(seats(2))
+    coroutines.start()
+    yield coroutines
+    coroutines.stop(within())
+
+
+def test_a_long_job_holds_back_nobody(slots: Slots) -> None:
+    gate, done = threading.Event(), threading.Semaphore(0)
+    slots.put(attempt(lambda _: (gate.wait(30), DONE)[1]))
+    for _ in range(5):
+        slots.put(attempt(lambda _: (done.release(), DONE)[1]))
+    assert all(done.acquire(timeout=30) for _ in range(5))
+    gate.set()
+
+
+def test_p08_what_has_not_started_goes_back_and_what_runs_ends(slots: Slots) -> None:
+    gate, running, ended = threading.Event(), threading.Semaphore(0), threading.Semaphore(0)
+
+    def hold(_: Attempt) -> Outcome:
+        running.release()
+        gate.wait(30)
+        ended.release()
+        return DONE
+
+    for _ in range(2):
+        slots.put(attempt(hold))
+    assert all(running.acquire(timeout=30) for _ in range(2))
+    behind = [attempt(hold) for _ in range(3)]
+    for each in behind:
+        slots.put(each)
+    assert slots.hand_back() == 3
+    assert all(each.delivery.back.is_set() for each in behind)  # type: ignore[attr-defined]
+    assert slots.running() == 2
+    gate.set()
+    assert slots.stop(within())
+    assert all(ended.acquire(timeout=0) for _ in range(2))
+
+
+def test_what_comes_after_the_drain_began_goes_back(slots: Slots) -> None:
+    slots.hand_back()
+    late = attempt(lambda _: DONE)
+    slots.put(late)
+    slots.stop(within())
+    eventually(late.delivery.back.is_set)  # type: ignore[attr-defined]
+
+
+def test_what_cannot_be_decided_keeps_its_slot_and_is_tried_again(slots: Slots) -> None:
+    tries, decided = [], threading.Event()
+
+    def third_time(_: Attempt) -> Outcome:
+        tries.append(1)
+        if len(tries) < 3:
+            return Returned("cannot decide")
+        decided.set()
+        return DONE
+
+    slots.put(attempt(third_time))
+    assert decided.wait(30)
+
+
+def test_what_cannot_be_decided_goes_back_when_the_process_ends(slots: Slots) -> None:
+    tried = threading.Event()
+    undecided = attempt(lambda _: (tried.set(), Returned("cannot decide"))[1])
+    slots.put(undecided)
+    assert tried.wait(30)
+    assert slots.stop(within())
+    assert undecided.delivery.back.is_set()  # type: ignore[attr-defined]
+
+
+def test_slots_stop_when_never_started() -> None:
+    assert Slots(seats(2)).stop(within())
+    assert Coroutines(seats(2)).stop(within())
+
+
+def test_coroutines_run_side_by_side_up_to_their_number(coroutines: Coroutines) -> None:
+    most, now, done = [], [], threading.Semaphore(0)
+
+    async def watched(_: Attempt) -> Outcome:
+        now.append(1)
+        most.append(len(now))
+        await asyncio.sleep(0.01)
+        now.pop()
+        done.release()
+        return DONE
+
+    for _ in range(10):
+        coroutines.put(attempt(watched))
+    assert all(done.acquire(timeout=30) for _ in range(10))
+    assert max(most) == 2
+
+
+def test_coroutines_hand_back_what_waits_and_cancel_what_overruns(coroutines: Coroutines) -> None:
+    running, cancelled = threading.Semaphore(0), threading.Semaphore(0)
+
+    async def forever(_: Attempt) -> Outcome:
+        running.release()
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            cancelled.release()
+            return Returned("shutdown")
+        return DONE
+
+    running_ones = [attempt(forever) for _ in range(2)]
+    for each in running_ones:
+        coroutines.put(each)
+    assert all(running.acquire(timeout=30) for _ in range(2))
+    behind = attempt(forever)
+    coroutines.put(behind)
+    assert not coroutines.stop(within(0.1))
+    assert behind.delivery.back.is_set()  # type: ignore[attr-defined]
+    assert all(cancelled.acquire(timeout=30) for _ in range(2))
+    assert all(each.delivery.back.is_set() for each in running_ones)  # type: ignore[attr-defined]
+
+
+def test_a_coroutine_on_the_loop_can_be_called_from_a_thread(coroutines: Coroutines) -> None:
+    async def answer() -> int:
+        return 42
+
+    assert coroutines.call(answer(), within()) == 42

@@ -1,0 +1,151 @@
+"""Run async actors on one event loop, up to a fixed number at a time.
+
+The loop has a thread of its own, so that no job on a worker thread holds it up. As on the threads,
+an outcome that could not be decided keeps its slot and is tried again after a growing pause.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from smena.backoff import Pause
+from smena.clock import Deadline
+from workers.execution.seat import Seat
+from workers.execution.slots import UNDECIDED_PAUSE
+from workers.middleware.attempt import Attempt
+from workers.middleware.outcome import Returned
+from workers.middleware.verdict import SHUTDOWN_CANCEL
+
+BEAT_S = 0.5
+"""How often the loop proves that it moves."""
+
+
+class Coroutines:
+    """The event loop of a process, with one seat for each job that may run at the same time."""
+
+    def __init__(self, seats: Sequence[Seat]) -> None:
+        self.name = "coroutines"
+        self.tick = 0
+        self._seats = tuple(seats)
+        self._free = list(reversed(seats))
+        self._waiting: deque[Attempt] = deque()
+        self._loop = asyncio.new_event_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="event-loop", daemon=True)
+
+    def start(self) -> None:
+        """Start the loop's thread."""
+        if self._thread.ident is None and not self._loop.is_closed():
+            self._thread.start()
+
+    def put(self, attempt: Attempt) -> None:
+        """Queue an attempt; from any thread. After `hand_back` it goes back to the broker."""
+        self._post(self._take, attempt)
+
+    def waiting(self) -> int:
+        """Return how many attempts have not started."""
+        return len(self._waiting)
+
+    def call(self, coroutine: Coroutine[Any, Any, Any], deadline: Deadline) -> Any:
+        """Run a coroutine on the loop and wait for its result; from another thread."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(deadline.left_s())
+
+    def running(self) -> int:
+        """Return how many attempts run now."""
+        return sum(seat.busy for seat in self._seats)
+
+    def hand_back(self) -> int:
+        """Give what has not started back to the broker; return how many."""
+        count = len(self._waiting)
+        self._post(self._hand_back)
+        return count
+
+    def stop(self, deadline: Deadline) -> bool:
+        """Hand back what waits, wait for what runs, cancel what is left at the deadline."""
+        if self._thread.ident is None:
+            self._loop.close()
+            return True
+        self._post(self._hand_back)
+        if self._thread.is_alive():
+            ended = self.call(self._ended(deadline.left_s()), _grown(deadline))
+            self._post(self._loop.stop)
+            self._thread.join(max(deadline.left_s(), 1.0))
+            return bool(ended) and not self._thread.is_alive()
+        return True
+
+    def _post(self, step: Callable[..., object], *args: object) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(step, *args)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.call_soon(self._beat)
+        self._loop.run_forever()
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+    def _beat(self) -> None:
+        self.tick += 1
+        self._loop.call_later(BEAT_S, self._beat)
+
+    def _take(self, attempt: Attempt) -> None:
+        if self._stopping.is_set():
+            attempt.delivery.give_back()
+            return
+        self._waiting.append(attempt)
+        self._fill()
+
+    def _fill(self) -> None:
+        while self._waiting and self._free:
+            task = self._loop.create_task(self._work(self._free.pop(), self._waiting.popleft()))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _work(self, seat: Seat, attempt: Attempt) -> None:
+        try:
+            if type(await seat.run_async(attempt)) is Returned:
+                await self._insist(seat, attempt)
+        finally:
+            self._free.append(seat)
+            if not self._stopping.is_set():
+                self._fill()
+
+    async def _insist(self, seat: Seat, attempt: Attempt) -> None:
+        pause = Pause(UNDECIDED_PAUSE)
+        while attempt.delivery.alive() and not await self._stopped_within(pause.next_s()):
+            if type(await seat.run_async(attempt.again())) is not Returned:
+                return
+        attempt.delivery.give_back()
+
+    async def _stopped_within(self, seconds: float) -> bool:
+        try:
+            await asyncio.wait_for(self._stopping.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    def _hand_back(self) -> None:
+        self._stopping.set()
+        while self._waiting:
+            self._waiting.popleft().delivery.give_back()
+
+    async def _ended(self, seconds: float) -> bool:
+        """Wait for the running jobs, then cancel them: a cancelled job is `Returned`."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds)
+        unfinished = set(self._tasks)
+        for task in unfinished:
+            task.cancel(SHUTDOWN_CANCEL)
+        if unfinished:
+            await asyncio.wait(unfinished, timeout=1.0)
+        return not unfinished
+
+
+def _grown(deadline: Deadline) -> Deadline:
+    """Give the cancelled ones a moment to end."""
+    return Deadline(deadline.clock, max(deadline.at_s, deadline.clock.monotonic()) + 2.0)

@@ -1,0 +1,68 @@
+"""Be the place where one job runs at a time: what happens there is recorded and counted.
+
+A seat belongs to one thread, or to one coroutine slot of the event loop. It writes the flight
+recorder before the first line of a job and after the last, so that a process that dies leaves behind
+what it was running. The counters are the seat's own: no lock on the way of a job.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter, time
+from typing import Protocol
+
+from smena.telemetry.tally import Tally
+from workers.middleware.attempt import Attempt
+from workers.middleware.outcome import Outcome
+
+
+class Recorder(Protocol):
+    """The flight recorder, as a seat uses it."""
+
+    def enter(self, slot: int, job_id: str, actor: str, attempt: int, started_at: float) -> None:
+        """Note that the slot runs this attempt since ``started_at`` (Unix seconds)."""
+
+    def leave(self, slot: int) -> None:
+        """Note that the slot runs nothing."""
+
+
+class Seat:
+    """One slot's line in the flight recorder, and its counters."""
+
+    __slots__ = ("_recorder", "busy", "slot", "tally")
+
+    def __init__(self, slot: int, recorder: Recorder, tally: Tally) -> None:
+        self.slot = slot
+        self.tally = tally
+        self.busy = False
+        self._recorder = recorder
+
+    def run(self, attempt: Attempt) -> Outcome:
+        """Run the attempt through its rings on this thread."""
+        began = self._enter(attempt)
+        outcome: Outcome = attempt.actor.call(attempt)
+        self._leave(attempt, outcome, began)
+        return outcome
+
+    async def run_async(self, attempt: Attempt) -> Outcome:
+        """Run the attempt through its rings on the event loop."""
+        began = self._enter(attempt)
+        outcome: Outcome = await attempt.actor.async_call(attempt)
+        self._leave(attempt, outcome, began)
+        return outcome
+
+    def _enter(self, attempt: Attempt) -> float:
+        self.busy = True
+        job = attempt.job
+        now = time()
+        self._recorder.enter(self.slot, job.id, attempt.actor.name, job.attempt, now)
+        if job.timestamp_ms and job.attempt == 1 and not job.snoozes:
+            self.tally.latency(job.queue, now - job.timestamp_ms / 1000)
+        return perf_counter()
+
+    def _leave(self, attempt: Attempt, outcome: Outcome, began: float) -> None:
+        passed_s = perf_counter() - began
+        self._recorder.leave(self.slot)
+        self.busy = False
+        actor = attempt.actor.name
+        self.tally.count(actor, type(outcome).__name__.lower())
+        self.tally.run_time(actor, passed_s)

@@ -1,0 +1,102 @@
+"""Run plain actors on a fixed number of threads.
+
+All threads take from one queue, so a long job holds back nobody. An outcome that could not be decided
+(`Returned` while the process goes on) keeps its slot and is tried again after a growing pause: handing
+the message back would only bring it straight to the next worker.
+
+Stopping has two steps: `hand_back` gives up what has not started, `stop` waits for what runs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from queue import Empty, SimpleQueue
+
+from smena.backoff import Backoff, Pause
+from smena.clock import Deadline
+from workers.execution.seat import Seat
+from workers.middleware.attempt import Attempt
+from workers.middleware.outcome import Returned
+
+UNDECIDED_PAUSE = Backoff(base_s=0.2, cap_s=5.0, floor_s=0.1)
+"""How long a slot waits before it tries again what could not be decided."""
+
+
+class Slots:
+    """The worker threads of a process, one for each seat."""
+
+    def __init__(self, seats: Sequence[Seat]) -> None:
+        self.name = "slots"
+        self._seats = tuple(seats)
+        self._waiting: SimpleQueue[Attempt | None] = SimpleQueue()
+        self._stopping = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._work, args=(seat,), name=f"slot-{seat.slot}", daemon=True)
+            for seat in seats
+        ]
+
+    def start(self) -> None:
+        """Start the threads."""
+        for thread in self._threads:
+            if thread.ident is None and not self._stopping.is_set():
+                thread.start()
+
+    def put(self, attempt: Attempt) -> None:
+        """Queue an attempt; from any thread. After `hand_back` it goes back to the broker."""
+        self._waiting.put(attempt)
+
+    def waiting(self) -> int:
+        """Return how many attempts have not started."""
+        return self._waiting.qsize()
+
+    def running(self) -> int:
+        """Return how many attempts run now."""
+        return sum(seat.busy for seat in self._seats)
+
+    def hand_back(self) -> int:
+        """Give what has not started back to the broker, let idle threads end; return how many."""
+        self._stopping.set()
+        count = sum(1 for attempt in self._drained() if _gave_back(attempt))
+        for _ in self._threads:
+            self._waiting.put(None)
+        return count
+
+    def stop(self, deadline: Deadline) -> bool:
+        """Hand back what waits, and wait for what runs."""
+        self.hand_back()
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join(deadline.left_s())
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def _drained(self) -> list[Attempt | None]:
+        drained: list[Attempt | None] = []
+        while True:
+            try:
+                drained.append(self._waiting.get_nowait())
+            except Empty:
+                return drained
+
+    def _work(self, seat: Seat) -> None:
+        take = self._waiting.get
+        while (attempt := take()) is not None:
+            if self._stopping.is_set():
+                attempt.delivery.give_back()
+            elif type(seat.run(attempt)) is Returned:
+                self._insist(seat, attempt)
+
+    def _insist(self, seat: Seat, attempt: Attempt) -> None:
+        """Try again what could not be decided, until it can be or the process ends."""
+        pause = Pause(UNDECIDED_PAUSE)
+        while not self._stopping.wait(pause.next_s()) and attempt.delivery.alive():
+            if type(seat.run(attempt.again())) is not Returned:
+                return
+        attempt.delivery.give_back()
+
+
+def _gave_back(attempt: Attempt | None) -> bool:
+    if attempt is None:
+        return False
+    attempt.delivery.give_back()
+    return True
