@@ -12,14 +12,16 @@ from typing import Any, Final
 
 from smena.amqp import codec
 from smena.amqp.names import check_queue_name
-from smena.errors import DelayTooLong, TooLarge, Unsendable
+from smena.amqp.properties import encode_properties
+from smena.errors import DelayTooLong, Misconfigured, TooLarge, Unsendable
 from smena.job import Job
+from smena.store.escapes import is_storable
 
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024
 """The default of the setting `amqp.max_body_bytes`; a relay with a lower bound parks what is above its own."""
 
 _MAX_DELAY_S: Final = 10 * 365 * 86400.0
-_NUL: Final = "\0"
+_LONGEST_KEY: Final = 255
 
 
 def of(jobs: Sequence[Job], delay_s: float, ordering_key: str | None) -> dict[str, Any]:
@@ -28,7 +30,7 @@ def of(jobs: Sequence[Job], delay_s: float, ordering_key: str | None) -> dict[st
     Raise `Unsendable` (or its `TooLarge`, `DelayTooLong`) with the job's id and the field.
     """
     _check_delay(delay_s)
-    _check_text("ordering_key", ordering_key or "", jobs[0].id)
+    _check_ordering_key(ordering_key)
     wires = [_wire(job) for job in jobs]
     return {
         "ids": [job.id for job in jobs],
@@ -44,18 +46,20 @@ def of(jobs: Sequence[Job], delay_s: float, ordering_key: str | None) -> dict[st
 
 
 def _wire(job: Job) -> tuple[bytes, str]:
-    for field, value in (("id", job.id), ("actor", job.actor), ("queue", job.queue)):
-        _check_text(field, value, job.id)
-    check_queue_name(job.queue)
     wire = codec.encode(job)
     if len(wire.body) > MAX_BODY_BYTES:
         raise TooLarge(job=job.id, bytes=len(wire.body), most=MAX_BODY_BYTES)
+    encode_properties(wire.properties)
+    try:
+        check_queue_name(job.queue)
+    except Misconfigured as error:
+        raise Unsendable(str(error), job=job.id) from error
     return wire.body, codec.properties_to_json(wire.properties)
 
 
-def _check_text(field: str, value: str, job_id: str) -> None:
-    if _NUL in value:
-        raise Unsendable("PostgreSQL text holds no NUL character", job=repr(job_id), field=field)
+def _check_ordering_key(key: str | None) -> None:
+    if key is not None and not (0 < len(key) <= _LONGEST_KEY and is_storable(key)):
+        raise Unsendable("an ordering key is 1 to 255 characters that PostgreSQL can hold", ordering_key=repr(key[:80]))
 
 
 def _check_delay(delay_s: float) -> None:
