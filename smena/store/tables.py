@@ -12,9 +12,25 @@ test holds the two equal. The rules behind them:
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 
+from smena.store.escapes import json_value
+
 SCHEMA = "smena"
+
+
+class AnyJson(sa.types.TypeDecorator[Any]):
+    """A `json` column that never fails its row: see `smena/store/escapes.py`."""
+
+    impl = sa.JSON(none_as_null=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: sa.Dialect) -> Any:  # noqa: ARG002 - SQLAlchemy's signature
+        """Tame the value on its way in."""
+        return json_value(value)
+
 
 metadata = sa.MetaData(
     schema=SCHEMA,
@@ -46,7 +62,7 @@ outbox = sa.Table(
     sa.Column("routing_key", sa.Text),
     sa.Column("ordering_key", _KEY),
     sa.Column("body", sa.LargeBinary, nullable=False),
-    sa.Column("properties", sa.JSON(none_as_null=True), nullable=False),
+    sa.Column("properties", AnyJson, nullable=False),
     sa.Column("created_at", _TIME, nullable=False, server_default=_NOW),
     sa.Column("due_at", _TIME, nullable=False, server_default=_NOW),
     sa.Column("state", sa.Text, nullable=False, server_default=sa.text("'pending'")),
@@ -83,7 +99,7 @@ settlements = sa.Table(
     sa.Column("exchange", sa.Text, nullable=False),
     sa.Column("routing_key", sa.Text, nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False),
-    sa.Column("properties", sa.JSON(none_as_null=True), nullable=False),
+    sa.Column("properties", AnyJson, nullable=False),
     sa.Column("created_at", _TIME, nullable=False, server_default=_NOW),
     # When the broker confirmed the message; empty means that it may have to be published again.
     sa.Column("confirmed_at", _TIME),
@@ -99,7 +115,7 @@ once_keys = sa.Table(
     sa.Column("key", _KEY, primary_key=True),
     sa.Column("job_id", _KEY, nullable=False),
     # What the actor returned; SQL NULL for None.
-    sa.Column("result", sa.JSON(none_as_null=True)),
+    sa.Column("result", AnyJson),
     sa.Column("created_at", _TIME, nullable=False, server_default=_NOW),
     sa.Column("expires_at", _TIME, nullable=False),
     sa.Index("once_keys_expires_at_idx", "expires_at"),
@@ -129,7 +145,7 @@ dead_letters = sa.Table(
     sa.Column("build", sa.Text),
     sa.Column("request_id", sa.Text),
     sa.Column("body", sa.LargeBinary, nullable=False),
-    sa.Column("properties", sa.JSON(none_as_null=True), nullable=False),
+    sa.Column("properties", AnyJson, nullable=False),
     sa.Column("archived_at", _TIME, nullable=False, server_default=_NOW),
     sa.UniqueConstraint("job_id", "attempt"),
     sa.Index("dead_letters_reason_died_at_idx", "reason", "died_at"),

@@ -1,0 +1,256 @@
+"""Run a job's effect once: its key commits in the effect's own transaction (guarantee 2).
+
+`Once.run` opens the transaction, writes the key, lends the job a session inside, and commits. A second run of
+the same key finds it, and gets the result that the first one kept; a run beside the first waits for it on the
+key's row, at most the session's lock timeout, and then raises `KeyInUse`: come back later.
+
+It fails closed. Whatever happens before the commit was answered leaves no key and no effect, and if only the
+answer was lost, the next run finds the key. The session may commit and roll back as it likes (see
+`smena/store/held.py`); the key stands or falls with the whole.
+
+Errors of the body come out as they are; those of the key and the commit are of the taxonomy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+import psycopg
+import sqlalchemy as sa
+from psycopg import pq
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
+from sqlalchemy.orm import Session
+
+from smena.errors import DatabaseBusy, Permanent, TimedOut
+from smena.records import once_keys
+from smena.records.once_keys import OnceKey
+from smena.store.database import Database, translated
+from smena.store.faults import is_lost
+from smena.store.held import AsyncHoldableConnection, HoldableConnection
+
+__all__ = ["InvalidResult", "KeyInUse", "Once", "OnceKey", "OnceResult"]
+
+R = TypeVar("R")
+
+
+class KeyInUse(DatabaseBusy):
+    """Another run of the same effect holds the key."""
+
+    code = "key_in_use"
+
+
+class InvalidResult(Permanent):
+    """What the job returned cannot be kept as JSON."""
+
+    code = "invalid_result"
+
+
+@dataclass(frozen=True, slots=True)
+class OnceResult(Generic[R]):
+    """What came of a run; ``found`` means that the effect had happened and ``result`` is what was kept of it."""
+
+    found: bool
+    result: R | Any
+
+
+class Once:
+    """The transaction around a job's effect; one per process, used from all its threads.
+
+    ``keep_s`` is how long a key is kept: longer than any second copy of its job can come.
+    """
+
+    def __init__(self, database: Database, keep_s: float = 30 * 86_400) -> None:
+        self._database = database
+        self._keep_s = keep_s
+
+    def run(self, key: OnceKey, body: Callable[[Session], R]) -> OnceResult[R]:
+        """Call ``body`` in a transaction that holds the key, or return what an earlier run kept.
+
+        Raises `KeyInUse`, `DatabaseLost`, `DatabaseBusy`, `InvalidResult`, and whatever ``body`` raises;
+        in each case nothing was committed, except that a lost answer to the commit is `DatabaseLost` too.
+        """
+        with self._connection() as connection, _ended(connection):
+            with _key_errors(key):
+                driver, taken = self._take(connection, key)
+                if not taken:
+                    row = driver.execute(once_keys.FIND, once_keys.names(key)).fetchone()
+                    driver.drop()
+                    return OnceResult(found=True, result=_kept(row))
+            with Session(connection, expire_on_commit=False) as session:
+                result = body(session)
+                session.flush()
+                with translated():
+                    driver.keep(_closing(driver, key, result))
+            return OnceResult(found=False, result=result)
+
+    async def arun(self, key: OnceKey, body: Callable[[AsyncSession], Awaitable[R]]) -> OnceResult[R]:
+        """Do the same on the event loop."""
+        async with self._aconnection() as connection, _aended(connection):
+            with _key_errors(key):
+                driver, taken = await self._atake(connection, key)
+                if not taken:
+                    cursor = await driver.execute(once_keys.FIND, once_keys.names(key))
+                    row = await cursor.fetchone()
+                    await driver.drop()
+                    return OnceResult(found=True, result=_kept(row))
+            async with AsyncSession(connection, expire_on_commit=False) as session:
+                result = await body(session)
+                await session.flush()
+                with translated():
+                    await driver.keep(_closing(driver, key, result))
+            return OnceResult(found=False, result=result)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Session]:
+        """Lend a session without a key, for a job that declares none; committed at the end."""
+        session = self._database.session()
+        try:
+            yield session
+            session.commit()
+        except BaseException as error:
+            if _struck(error):
+                session.invalidate()
+            raise
+        finally:
+            session.close()
+
+    @asynccontextmanager
+    async def atransaction(self) -> AsyncIterator[AsyncSession]:
+        """Lend a session without a key on the event loop; committed at the end."""
+        session = self._database.asession()
+        try:
+            yield session
+            await session.commit()
+        except BaseException as error:
+            if _struck(error):
+                await session.invalidate()
+            raise
+        finally:
+            await session.close()
+
+    @contextmanager
+    def _connection(self) -> Iterator[sa.Connection]:
+        with translated():
+            connection = self._database.engine.connect()
+        with connection:
+            yield connection
+
+    @asynccontextmanager
+    async def _aconnection(self) -> AsyncIterator[AsyncConnection]:
+        connection = self._database.aengine.connect()
+        with translated():
+            await connection.start()
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+    def _take(self, connection: sa.Connection, key: OnceKey) -> tuple[HoldableConnection, bool]:
+        """Open the transaction with the key; return the driver's connection and whether the key is ours.
+
+        A pooled connection may have died while it was idle. Nothing has happened yet, so it is replaced once.
+        """
+        driver = _driver(connection)
+        try:
+            return driver, once_keys.taken(driver.hold(self._opening(driver, key), once_keys.PREPARE))
+        except psycopg.Error as error:
+            if not is_lost(error):
+                raise
+            connection.invalidate(error)
+        driver = _driver(connection)
+        return driver, once_keys.taken(driver.hold(self._opening(driver, key), once_keys.PREPARE))
+
+    async def _atake(self, connection: AsyncConnection, key: OnceKey) -> tuple[AsyncHoldableConnection, bool]:
+        driver = await _adriver(connection)
+        try:
+            return driver, once_keys.taken(await driver.hold(self._opening(driver, key), once_keys.PREPARE))
+        except psycopg.Error as error:
+            if not is_lost(error):
+                raise
+            await connection.invalidate(error)
+        driver = await _adriver(connection)
+        return driver, once_keys.taken(await driver.hold(self._opening(driver, key), once_keys.PREPARE))
+
+    def _opening(self, driver: HoldableConnection | AsyncHoldableConnection, key: OnceKey) -> bytes:
+        return once_keys.take(_quote(driver), key, self._keep_s)
+
+
+@contextmanager
+def _ended(connection: sa.Connection) -> Iterator[None]:
+    """End the transaction on every way out of the block by error; a connection in doubt is closed."""
+    try:
+        yield
+    except BaseException as error:
+        if not connection.invalidated:
+            usable = False
+            try:
+                usable = not _struck(error) and _driver(connection).drop()
+            finally:
+                if not usable:
+                    connection.invalidate(error)
+        raise
+
+
+@asynccontextmanager
+async def _aended(connection: AsyncConnection) -> AsyncIterator[None]:
+    try:
+        yield
+    except BaseException as error:
+        if not connection.invalidated:
+            usable = False
+            try:
+                usable = not _struck(error) and await (await _adriver(connection)).drop()
+            finally:
+                if not usable:
+                    await connection.invalidate(error)
+        raise
+
+
+@contextmanager
+def _key_errors(key: OnceKey) -> Iterator[None]:
+    try:
+        with translated():
+            yield
+    except DatabaseBusy as error:
+        if isinstance(error.__cause__, psycopg.errors.LockNotAvailable):
+            raise KeyInUse(actor=key.actor, key=key.kept(), job=key.job_id) from error.__cause__
+        raise
+
+
+def _struck(error: BaseException) -> bool:
+    """Say whether the job was interrupted at an arbitrary line, which may leave the connection between two.
+
+    A time limit strikes as an exception in the thread; shutdown and cancellation are no `Exception`.
+    """
+    return isinstance(error, TimedOut) or not isinstance(error, Exception)
+
+
+def _driver(connection: sa.Connection) -> HoldableConnection:
+    return cast("HoldableConnection", connection.connection.driver_connection)
+
+
+async def _adriver(connection: AsyncConnection) -> AsyncHoldableConnection:
+    return cast("AsyncHoldableConnection", (await connection.get_raw_connection()).driver_connection)
+
+
+def _quote(driver: HoldableConnection | AsyncHoldableConnection) -> once_keys.Quote:
+    return pq.Escaping(driver.pgconn).escape_literal
+
+
+def _closing(driver: HoldableConnection | AsyncHoldableConnection, key: OnceKey, result: object) -> bytes:
+    """Return the statement that keeps the result; none for None, which is what the row says already."""
+    if result is None:
+        return b""
+    try:
+        kept = msgspec.json.encode(result)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidResult(str(error), actor=key.actor) from error
+    return once_keys.keep_result(_quote(driver), key, kept)
+
+
+def _kept(row: tuple[str | None] | None) -> Any:
+    return None if row is None or row[0] is None else msgspec.json.decode(row[0])

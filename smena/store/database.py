@@ -1,0 +1,186 @@
+"""Open PostgreSQL: one `Database` per process, with an engine for threads and one for the event loop.
+
+Nothing is opened before the first use. Every session carries the limits that guarantee 3 needs (a frozen
+owner holds nothing up) and notices a dead peer (P06): keepalives find a silent one, `tcp_user_timeout` one
+that takes no more data, `connect_timeout` one that does not answer at all.
+The pool hands connections out without a ping: whoever holds a lost one gets `DatabaseLost`, all idle ones
+of that age are dropped with it, and the next checkout is a new connection.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Final, Protocol
+
+import sqlalchemy as sa
+from psycopg import conninfo
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
+from sqlalchemy.orm import Session
+
+from smena.errors import Misconfigured
+from smena.store.faults import translate
+from smena.store.held import AsyncHoldableConnection, HoldableConnection
+
+_LIVENESS: Final[dict[str, str | int]] = {
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+"""A peer that is gone is found within 25 seconds, whether we wait for it or send to it."""
+
+_SESSION: Final = {
+    "timezone": "UTC",
+    "standard_conforming_strings": "on",
+    "default_transaction_isolation": r"read\ committed",
+}
+
+
+class Secret(Protocol):
+    """A value that is not printed."""
+
+    def get_secret_value(self) -> str:
+        """Return it."""
+
+
+class DatabaseSettings(Protocol):
+    """What `Database` wants of the settings."""
+
+    @property
+    def url(self) -> Secret | None: ...
+    @property
+    def pool_size(self) -> int | None: ...
+    @property
+    def lock_timeout_s(self) -> float: ...
+    @property
+    def idle_in_transaction_s(self) -> float: ...
+    @property
+    def statement_timeout_s(self) -> float: ...
+    @property
+    def connect_timeout_s(self) -> float: ...
+
+
+class Database:
+    """PostgreSQL, as one process sees it.
+
+    ``pool_size`` is the number of connections each of the two engines may open; the setting wins over it.
+    """
+
+    def __init__(self, settings: DatabaseSettings, application_name: str, pool_size: int = 10) -> None:
+        if settings.url is None:
+            raise Misconfigured("this feature needs PostgreSQL; set database.url (SMENA_DATABASE_URL)")
+        self._conninfo = connection_string(settings.url.get_secret_value(), settings, application_name)
+        self._pool: dict[str, Any] = {
+            "pool_size": settings.pool_size or pool_size,
+            "max_overflow": 0,
+            "pool_timeout": settings.connect_timeout_s,
+            "pool_use_lifo": True,
+        }
+        self._opening = threading.Lock()
+        self._engine: sa.Engine | None = None
+        self._aengine: AsyncEngine | None = None
+
+    @property
+    def engine(self) -> sa.Engine:
+        """The engine for threads."""
+        with self._opening:
+            if self._engine is None:
+                self._engine = sa.create_engine("postgresql+psycopg://", creator=self.connect, **self._pool)
+            return self._engine
+
+    @property
+    def aengine(self) -> AsyncEngine:
+        """The engine for the event loop; it belongs to the loop that first uses it."""
+        with self._opening:
+            if self._aengine is None:
+                self._aengine = create_async_engine("postgresql+psycopg://", async_creator=self.aconnect, **self._pool)
+            return self._aengine
+
+    def connect(self, *, autocommit: bool = False) -> HoldableConnection:
+        """Open a connection of its own beside the pool (LISTEN, COPY, a session lock); the caller closes it."""
+        return HoldableConnection.connect(self._conninfo, autocommit=autocommit)
+
+    async def aconnect(self) -> AsyncHoldableConnection:
+        """Open a connection of its own on the running loop."""
+        return await AsyncHoldableConnection.connect(self._conninfo)
+
+    def session(self) -> Session:
+        """Return a session in no transaction yet; the caller commits and closes it."""
+        return Session(self.engine, expire_on_commit=False)
+
+    def asession(self) -> AsyncSession:
+        """Return a session for the event loop; the caller commits and closes it."""
+        return AsyncSession(self.aengine, expire_on_commit=False)
+
+    @contextmanager
+    def transaction(self) -> Iterator[sa.Connection]:
+        """Lend a connection in a transaction, committed at the end; driver errors come out translated."""
+        with translated(), self.engine.begin() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def atransaction(self) -> AsyncIterator[AsyncConnection]:
+        """Lend a connection in a transaction on the event loop, committed at the end."""
+        with translated():
+            async with self.aengine.begin() as connection:
+                yield connection
+
+    def ping(self) -> None:
+        """Ask the server for an answer; raises `DatabaseLost` where none comes."""
+        with self.transaction() as connection:
+            connection.execute(sa.text("SELECT 1"))
+
+    def close(self) -> None:
+        """Close what the threads' engine holds."""
+        if self._engine is not None:
+            self._engine.dispose()
+
+    async def aclose(self) -> None:
+        """Close what the event loop's engine holds; call it on that loop."""
+        if self._aengine is not None:
+            await self._aengine.dispose()
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raise driver errors of the block as errors of the taxonomy, where it has one for them."""
+    try:
+        yield
+    except Exception as error:
+        known = translate(error)
+        if known is None or known is error:
+            raise
+        raise known from error
+
+
+def connection_string(url: str, settings: DatabaseSettings, application_name: str) -> str:
+    """Return libpq's connection string for a URL, with the limits every session carries.
+
+    The URL may be written for libpq (`postgresql://`) or for SQLAlchemy (`postgresql+psycopg://`); what it
+    says itself (`connect_timeout`, `application_name`, …) wins, its ``options`` are kept behind ours.
+    """
+    own = conninfo.conninfo_to_dict(libpq_url(url))
+    limits = _SESSION | {
+        "lock_timeout": f"{round(settings.lock_timeout_s * 1000)}ms",
+        "idle_in_transaction_session_timeout": f"{round(settings.idle_in_transaction_s * 1000)}ms",
+        "statement_timeout": f"{round(settings.statement_timeout_s * 1000)}ms",
+    }
+    options = " ".join(f"-c {name}={value}" for name, value in limits.items())
+    options = f"{options} {own.pop('options', '')}".strip()
+    given: dict[str, Any] = {
+        **_LIVENESS,
+        "connect_timeout": max(2, round(settings.connect_timeout_s)),  # libpq takes 1 as 2
+        "application_name": application_name,
+        "client_encoding": "UTF8",
+        **own,
+    }
+    return conninfo.make_conninfo("", **given, options=options)
+
+
+def libpq_url(url: str) -> str:
+    """Return a URL as libpq reads it: without SQLAlchemy's name of a driver."""
+    scheme, mark, rest = url.partition("://")
+    return scheme.partition("+")[0] + mark + rest

@@ -1,0 +1,75 @@
+"""Translate what PostgreSQL and its drivers raise into the taxonomy.
+
+Only operational failures are translated: those that pass by themselves. A constraint that a job breaks, a
+type that does not fit, a statement that does not parse stay what they are, because nobody but the job's
+author can say what they mean; settle treats them as unexpected.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import psycopg
+from sqlalchemy import exc as sa_exc
+
+from smena.errors import DatabaseBusy, DatabaseLost, SmenaError
+
+LOST_STATES: Final = frozenset({
+    "57P01",  # admin_shutdown
+    "57P02",  # crash_shutdown
+    "57P03",  # cannot_connect_now: starting up or in recovery
+    "57P04",  # database_dropped
+    "57P05",  # idle_session_timeout
+    "25P03",  # idle_in_transaction_session_timeout
+    "25P04",  # transaction_timeout (17 and newer)
+    "25006",  # read_only_sql_transaction: after a failover this is the old primary
+})  # fmt: skip
+LOST_CLASSES: Final = frozenset({"08"})
+"""SQLSTATE class 08 is connection exceptions."""
+
+BUSY_STATES: Final = frozenset({
+    "55P03",  # lock_not_available
+    "57014",  # query_canceled: statement timeout, or an operator's cancel
+    "58030",  # io_error
+})  # fmt: skip
+BUSY_CLASSES: Final = frozenset({"40", "53"})
+"""Class 40 is rollbacks (deadlock, serialization), class 53 is insufficient resources."""
+
+
+def translate(error: BaseException) -> SmenaError | None:
+    """Return the error of the taxonomy that stands for ``error``, or None where there is none.
+
+    The caller raises it ``from error``. An error that is of the taxonomy already comes back as itself.
+    """
+    if isinstance(error, SmenaError):
+        return error
+    if isinstance(error, sa_exc.TimeoutError):
+        return DatabaseBusy("no free connection in the pool")
+    if isinstance(error, sa_exc.DBAPIError):
+        if error.connection_invalidated:
+            return DatabaseLost(_first_line(error.orig or error))
+        error = error.orig or error
+    return _of_driver(error) if isinstance(error, psycopg.Error) else None
+
+
+def is_lost(error: BaseException) -> bool:
+    """Say whether the connection is gone, so that only a new one can help."""
+    return isinstance(translate(error), DatabaseLost)
+
+
+def _of_driver(error: psycopg.Error) -> SmenaError | None:
+    state = error.sqlstate
+    if state is None:
+        # No answer of a server stands behind it: refused, timed out, cut, or closed under us.
+        return DatabaseLost(_first_line(error)) if isinstance(error, psycopg.OperationalError) else None
+    if state in LOST_STATES or state[:2] in LOST_CLASSES:
+        return DatabaseLost(_first_line(error), sqlstate=state)
+    if state in BUSY_STATES or state[:2] in BUSY_CLASSES:
+        return DatabaseBusy(_first_line(error), sqlstate=state)
+    return None
+
+
+def _first_line(error: BaseException) -> str:
+    # What follows the first line (context, detail) can quote rows.
+    lines = str(error).splitlines()
+    return lines[0] if lines else type(error).__name__
