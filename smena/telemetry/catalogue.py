@@ -202,9 +202,16 @@ NURSERY_READY = Event(
     "nursery.ready",
     "info",
     "The nursery has loaded the books and can fork workers.",
-    {"role": "whose children it forks", "nursery": "process id", "seconds": "how long it took"},
+    {
+        "role": "whose children it forks",
+        "nursery": "process id",
+        "seconds": "how long it took",
+        "warning": "what the books should not do at import",
+    },
 )
-NURSERY_STARTED = Event("nursery.started", "info", "A nursery was started.", {"nursery": "process id"})
+NURSERY_STARTED = Event(
+    "nursery.started", "info", "A nursery was started.", {"role": "whose children it forks", "nursery": "process id"}
+)
 
 ONCE_HIT = Event(
     "once.hit",
@@ -223,7 +230,15 @@ OUTBOX_SENT = Event("outbox.sent", "debug", "Outbox rows were confirmed by the b
 
 PROCESS_READY = Event("process.ready", "info", "A process can do its work.", {"seconds": "time since it began"})
 PROCESS_STARTED = Event(
-    "process.started", "info", "A process began.", {"version": "release", "profile": "profile of the settings"}
+    "process.started",
+    "info",
+    "A process began.",
+    {
+        "version": "release",
+        "profile": "profile of the settings",
+        "state_dir": "supervisor's folder",
+        "metrics": "its address",
+    },
 )
 PROCESS_STOPPED = Event("process.stopped", "info", "A process ends.", {"code": "exit code"})
 PROCESS_STOPPING = Event("process.stopping", "info", "A process was asked to end.", {"why": "signal or cause"})

@@ -11,10 +11,14 @@ import ctypes
 import os
 import signal
 import sys
+import time
 from pathlib import Path
+
+from smena.clock import Clock, Deadline
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_HANDED_OVER_S = 10.0
 _SESSION_FIELD = 3
 """The session id's place in `/proc/PID/stat` after the command's closing bracket (`man 5 proc`)."""
 
@@ -26,6 +30,26 @@ def die_with_parent(number: int = signal.SIGKILL) -> None:
     after the last change of parent, then check that the parent is still there.
     """
     _prctl(_PR_SET_PDEATHSIG, int(number))
+
+
+def join_supervisor(supervisor_pid: int, clock: Clock) -> bool:
+    """Wait until the supervisor is this process's parent and die with it from then on; return whether it worked.
+
+    A worker has another parent for the moment until the process between it and its nursery has ended.
+    """
+    first = os.getppid()
+    deadline = Deadline.within(_HANDED_OVER_S, clock)
+    while os.getppid() == first != supervisor_pid and not deadline.passed():
+        time.sleep(0.001)
+    if os.getppid() == supervisor_pid:
+        die_with_parent()
+    return os.getppid() == supervisor_pid
+
+
+def leave_terminal() -> None:
+    """Become the leader of a session of one's own, unless that is so already."""
+    with contextlib.suppress(PermissionError):
+        os.setsid()
 
 
 def inherit_orphans() -> None:
@@ -43,6 +67,13 @@ def end_session(leader_pid: int) -> int:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
     return len(found)
+
+
+def kill_session(leader_pid: int) -> None:
+    """Kill the leader and all in its session; the same condition holds."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(leader_pid, signal.SIGKILL)
+    end_session(leader_pid)
 
 
 def _session(leader_pid: int) -> list[int]:

@@ -1,5 +1,8 @@
 """Carry messages between a child and its supervisor: JSON lines over a socket pair.
 
+`Pipe` is for children. The nursery's line is a packet socket instead (`send_packet`, `receive_packet`), because each
+request carries a descriptor.
+
 Neither side ever waits for the other. What does not fit into the socket's buffer is kept (a little) and goes with the
 next message; a `Report` is dropped instead when something is still waiting, because reports are cumulative and the
 next one says it all again. The end of the stream means that the other side is gone.
@@ -29,7 +32,9 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
-    """A child has all it needs and takes work from here on."""
+    """A child has all it needs and takes work from here on; a nursery can fork. ``warning`` is for the operator."""
+
+    warning: str = ""
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
@@ -89,16 +94,6 @@ class Pipe:
             self._unsent += _encode.encode(message) + b"\n"
             return self._push()
 
-    def send_with(self, message: Message, descriptors: Sequence[int]) -> None:
-        """Send a message and descriptors with it, waiting for room; the first of its bytes carries them."""
-        self._end.settimeout(None)
-        try:
-            line = _encode.encode(message) + b"\n"
-            sent = socket.send_fds(self._end, [line], descriptors)
-            self._end.sendall(line[sent:])
-        finally:
-            self._end.settimeout(0.0)
-
     def flush(self, deadline: Deadline) -> bool:
         """Wait until all is sent, the deadline passes or the other side is gone; return whether all is sent."""
         while not self.closed:
@@ -141,3 +136,18 @@ class Pipe:
                 return False
             self._unsent = self._unsent[sent:]
         return True
+
+
+def send_packet(end: socket.socket, message: Message, descriptors: Sequence[int] = ()) -> bool:
+    """Send one message, and descriptors with it, over a packet socket; return False when it does not go now."""
+    try:
+        socket.send_fds(end, [_encode.encode(message)], descriptors)
+    except OSError:  # full, or the other side is gone; its end is seen by the reader
+        return False
+    return True
+
+
+def receive_packet(end: socket.socket) -> tuple[Message | None, list[int]]:
+    """Return the next message of a packet socket with its descriptors; None at the end of the stream."""
+    packet, descriptors, _, _ = socket.recv_fds(end, _READ_BYTES, 1)
+    return (_decode.decode(packet) if packet else None), list(descriptors)

@@ -1,0 +1,90 @@
+"""Hold what the supervisor knows of one child, from its start to its burial."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import msgspec
+
+from workers.process import lineage
+from workers.process.orders import Orders
+from workers.process.pipe import Failed, Hello, Message, Pipe, Ready, Report
+from workers.supervisor.post import Post
+
+
+@dataclass(slots=True)
+class LoopSeen:
+    """A loop's last tick and when it last moved, on the supervisor's clock."""
+
+    tick: int
+    moved_s: float
+
+
+@dataclass(slots=True)
+class SupervisedChild:
+    """One child. ``pid`` is 0 until it is known; times are monotonic seconds of the supervisor."""
+
+    post: Post
+    orders: Orders
+    pipe: Pipe
+    started_s: float
+    pid: int = 0
+    ready_s: float | None = None
+    heard_s: float = 0.0
+    failure: str = ""
+    report: Report = field(default_factory=Report)
+    loops: dict[str, LoopSeen] = field(default_factory=dict)
+
+    def hear(self, now_s: float) -> None:
+        """Take in what the child has sent; one that talks nonsense is ended."""
+        try:
+            for message in self.pipe.receive():
+                self._take(message, now_s)
+        except (msgspec.MsgspecError, ValueError) as failure:
+            self.failure = f"it sent what is not a message: {failure}"
+            self.pipe.close()
+            self.kill()
+
+    def ask_to_drain(self) -> None:
+        """Ask it to end in good order; a child not yet born, or one whose process is not known, ends by its pipe."""
+        if not self.pid:
+            self.pipe.close()
+            return
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it now, with all in its session."""
+        if self.pid:
+            lineage.kill_session(self.pid)
+
+    def end_session(self) -> None:
+        """End what the dead child has left running; call it before the child is reaped."""
+        lineage.end_session(self.pid)
+
+    def healthy_s(self, now_s: float) -> float:
+        """Return for how long it has been ready."""
+        return 0.0 if self.ready_s is None else now_s - self.ready_s
+
+    def _take(self, message: Message, now_s: float) -> None:
+        self.heard_s = now_s
+        match message:
+            case Hello(pid=pid):
+                self.pid = pid
+            case Ready():
+                self.ready_s = now_s
+                self.post.was_filled = True
+            case Failed(error=error):
+                self.failure = error
+            case Report(loops=loops):
+                self.report = message
+                self.loops = {name: self._seen(name, tick, now_s) for name, tick in loops.items()}
+            case _:
+                raise ValueError(f"a child does not say {message}")
+
+    def _seen(self, name: str, tick: int, now_s: float) -> LoopSeen:
+        before = self.loops.get(name)
+        return before if before is not None and before.tick == tick else LoopSeen(tick, now_s)

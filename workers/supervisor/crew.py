@@ -1,0 +1,194 @@
+"""Hold the children and their nurseries: fill empty posts, hear what they say, bury them.
+
+What it does is asked for by the arbiter, on the arbiter's thread.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+
+from smena.clock import Clock
+from smena.telemetry import events
+from smena.telemetry.plain_text import error_text
+from workers.process import recorder
+from workers.process.exits import Exit
+from workers.process.orders import Orders
+from workers.process.pipe import Pipe
+from workers.supervisor import evidence
+from workers.supervisor.child import SupervisedChild
+from workers.supervisor.evidence import Ended, Evidence
+from workers.supervisor.nursery import NurseryHandle
+from workers.supervisor.post import CRASH_LOOP, Post
+from workers.supervisor.tallies import Tallies
+
+BIRTH_S = 30.0
+"""A fork that shows no child for so long means that the nursery stands still."""
+
+Start = Callable[[Orders, socket.socket], int]
+"""Start the child that the orders name with that end of its pipe; return its pid, 0 if it will tell it itself."""
+
+
+class Crew:
+    """The posts, who is at them, and the figures of all who were.
+
+    ``start`` starts a child by command line; roles named in ``nurseries`` are forked there instead.
+    """
+
+    def __init__(
+        self,
+        posts: Sequence[Post],
+        nurseries: dict[str, NurseryHandle],
+        orders_for: Callable[[Post], Orders],
+        start: Start,
+        clock: Clock,
+    ) -> None:
+        self.posts = tuple(posts)
+        self.nurseries = nurseries
+        self.children: list[SupervisedChild] = []
+        self.tallies = Tallies()
+        self._orders_for = orders_for
+        self._start = start
+        self._clock = clock
+
+    # --- Wanted ------------------------------------------------------------------------------
+
+    def empty_posts(self) -> Iterator[Post]:
+        """Yield the posts that nobody is at and that could be filled, were it time."""
+        held = {child.post.name for child in self.children}
+        for post in self.posts:
+            nursery = self.nurseries.get(post.role.name)
+            if post.name not in held and (nursery is None or nursery.state == "ready"):
+                yield post
+
+    def next_due_s(self) -> float | None:
+        """Return the moment at which the next post or nursery may be filled, if one is empty."""
+        dues = [post.due_s for post in self.empty_posts()]
+        dues += [nursery.due_s for nursery in self.nurseries.values() if nursery.state == "gone"]
+        return min(dues, default=None)
+
+    def fill(self) -> None:
+        """Start what is wanted, missing and due."""
+        now = self._clock.monotonic()
+        for nursery in self.nurseries.values():
+            if nursery.state == "gone" and nursery.due_s <= now:
+                self._try(partial(nursery.start, now), nursery.postpone)
+        for post in list(self.empty_posts()):
+            if post.due_s <= now:
+                self._try(partial(self._begin, post), post.postpone)
+        for child in self.children:
+            if not child.pid and now - child.started_s > BIRTH_S:
+                child.pipe.close()
+                self.nurseries[child.post.role.name].kill()
+
+    def _try(self, begin: Callable[[], None], postpone: Callable[[float], None]) -> None:
+        """Begin something that takes processes and descriptors, which may be short just now."""
+        try:
+            begin()
+        except OSError as failure:
+            events.emit(events.LOOP_FAILED, loop="supervisor", error=error_text(failure))
+            postpone(self._clock.monotonic())
+
+    def _begin(self, post: Post) -> None:
+        orders = self._orders_for(post)
+        nursery = self.nurseries.get(post.role.name)
+        ours, theirs = socket.socketpair()
+        with theirs, ExitStack() as unless_started:
+            unless_started.callback(ours.close)
+            pid = (self._start if nursery is None else nursery.fork)(orders, theirs)
+            unless_started.pop_all()
+        child = SupervisedChild(post, orders, Pipe(ours), self._clock.monotonic(), pid)
+        self.children.append(child)
+        if pid:
+            _welcome(child)
+
+    # --- Heard -------------------------------------------------------------------------------
+
+    def hear(self) -> None:
+        """Take in what children and nurseries have said."""
+        now = self._clock.monotonic()
+        for child in self.children:
+            was_known = bool(child.pid)
+            child.hear(now)
+            if child.pid and not was_known:
+                _welcome(child)
+            if child.pid and child.report.snapshot:
+                self.tallies.keep(child.pid, child.report.snapshot)
+        for nursery in self.nurseries.values():
+            if (word := nursery.hear()) is not None:
+                role, seconds = nursery.orders.role, round(now - nursery.started_s, 3)
+                events.emit(events.NURSERY_READY, role=role, nursery=nursery.pid, seconds=seconds, warning=word.warning)
+
+    def unborn(self) -> list[SupervisedChild]:
+        """Return the children whose pipe ended before they said who they are."""
+        return [child for child in self.children if child.pipe.closed and not child.pid]
+
+    def running(self) -> int:
+        """Return how many jobs run now, as the flight recorders show them."""
+        return sum(len(recorder.read(child.orders.file(child.pid, "flight"))) for child in self.children if child.pid)
+
+    # --- Dead --------------------------------------------------------------------------------
+
+    def bury(self, child: SupervisedChild, ended: Ended) -> None:
+        """Keep what the dead child counted, tell what it left, and see when its post may be filled again."""
+        now = self._clock.monotonic()
+        left = evidence.collect(child.orders.file(ended.pid, "flight"), child.orders.file(ended.pid, "fault"))
+        self.children.remove(child)
+        child.pipe.close()
+        self.tallies.fold(ended.pid)
+        nursery = self.nurseries.get(child.post.role.name)
+        if nursery is not None:
+            nursery.reaped(ended.pid)
+        _tell_exit(child, ended, left)
+        well = ended.code == Exit.DRAINED and child.ready_s is not None
+        child.post.vacate(now, ended.pid, child.healthy_s(now), ended_well=well)
+        self._tell_loop(child)
+
+    def was_ever_filled(self, role: str) -> bool:
+        """Say whether any child of the role was ever ready."""
+        return any(post.was_filled for post in self.posts if post.role.name == role)
+
+    def _tell_loop(self, child: SupervisedChild) -> None:
+        post = child.post
+        if post.deaths == CRASH_LOOP:
+            events.emit(
+                events.CHILD_LOOPING,
+                role=post.role.name,
+                post=post.name,
+                deaths=post.deaths,
+                pause_s=post.last_wait_s,
+                error=child.failure,
+            )
+
+
+def _welcome(child: SupervisedChild) -> None:
+    post = child.post
+    events.emit(events.CHILD_STARTED, role=post.role.name, post=post.name, child=child.pid)
+    if post.last_pid:
+        events.emit(
+            events.CHILD_REPLACED,
+            role=post.role.name,
+            post=post.name,
+            child=child.pid,
+            replaces=post.last_pid,
+            after_s=round(post.last_wait_s, 3),
+        )
+
+
+def _tell_exit(child: SupervisedChild, ended: Ended, left: Evidence) -> None:
+    events.emit(
+        events.CHILD_EXITED,
+        role=child.post.role.name,
+        post=child.post.name,
+        child=ended.pid,
+        code=ended.code,
+        signal=ended.signal.name if ended.signal is not None else None,
+        how=ended.how,
+        error=child.failure,
+        peak_mib=ended.peak_kib // 1024,
+        running=[{"job": job.job_id, "actor": job.actor, "attempt": job.attempt} for job in left.running],
+        blamed=[job.job_id for job in left.blamed],
+        fault=left.fault.error if left.fault is not None else None,
+    )

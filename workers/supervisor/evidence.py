@@ -1,0 +1,83 @@
+"""Gather what a child leaves behind when it ends: how it ended, what it ran, which thread was at fault.
+
+Two cases. The fault file names a thread: the job that ran there is to blame alone. Nothing names one (SIGKILL, out of
+memory): all that ran are suspects. The files are removed once read; a dead child leaves nothing on disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from workers.process import faultfile, recorder
+from workers.process.exits import Exit
+from workers.process.faultfile import Fault
+from workers.process.recorder import Running
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a process ended, as the kernel tells it. One of ``code`` and ``signal`` is set, or neither (never seen)."""
+
+    pid: int
+    code: int | None = None
+    signal: signal.Signals | None = None
+    peak_kib: int = 0
+
+    @classmethod
+    def reap(cls, pid: int) -> Ended:
+        """Take the ended child ``pid`` off the process table."""
+        _, status, usage = os.wait4(pid, 0)
+        if os.WIFSIGNALED(status):
+            return cls(pid, None, signal.Signals(os.WTERMSIG(status)), usage.ru_maxrss)
+        return cls(pid, os.WEXITSTATUS(status), None, usage.ru_maxrss)
+
+    @property
+    def how(self) -> str:
+        """Return a short word for logs and metrics: a signal's name, or the exit's."""
+        if self.signal is not None:
+            return self.signal.name
+        with contextlib.suppress(ValueError):
+            return Exit(self.code).name.lower() if self.code is not None else "never_seen"
+        return f"exit_{self.code}"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was left: jobs that ran, and the fault that names one of them."""
+
+    running: tuple[Running, ...] = ()
+    fault: Fault | None = None
+
+    @property
+    def blamed(self) -> tuple[Running, ...]:
+        """Return the job whose thread the fault names; empty when nothing names one."""
+        if self.fault is None or not self.fault.thread_ident:
+            return ()
+        return tuple(job for job in self.running if job.thread_ident == self.fault.thread_ident)
+
+
+def collect(flight: Path, fault: Path) -> Evidence:
+    """Read a dead child's files and remove them."""
+    evidence = Evidence(tuple(recorder.read(flight)), faultfile.read(fault))
+    for path in (flight, fault):
+        path.unlink(missing_ok=True)
+    return evidence
+
+
+def sweep(state_dir: Path, living: Iterable[int]) -> int:
+    """Remove files of processes that no longer live, left by a supervisor that was killed; return how many."""
+    kept = {str(pid) for pid in living}
+    stale = [
+        path
+        for kind in ("flight", "fault")
+        for path in state_dir.glob(f"*.{kind}")
+        if path.stem not in kept and not Path("/proc", path.stem).exists()
+    ]
+    for path in stale:
+        path.unlink(missing_ok=True)
+    return len(stale)

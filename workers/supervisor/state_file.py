@@ -1,0 +1,66 @@
+"""Write where everything is into ``supervisor.json``, for drills, probes and people.
+
+    {"pid": 1, "state": "ready", "metrics": {"host": "127.0.0.1", "port": 9191},
+     "roles": {"worker": {"0": 12, "1": 13}}, "nurseries": {"worker": 11}}
+
+``state`` is ``booting``, ``ready`` or ``draining``. The file is replaced as a whole, never seen half, and goes with its
+supervisor. A lock on the folder keeps a second supervisor out; the kernel lets go of it with the process.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from smena.errors import Misconfigured
+
+FILE = "supervisor.json"
+_LOCK = "supervisor.lock"
+
+
+class StateFile:
+    """The supervisor's own folder, taken for as long as it lives."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._written: dict[str, Any] = {}
+        self._lock = -1
+
+    def take(self) -> None:
+        """Make the folder (for this user alone) and lock it; raise `Misconfigured` when another supervisor has it."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise Misconfigured(
+                "another supervisor keeps its state here; give this one its own SMENA_SUPERVISOR_STATE_DIR",
+                folder=self.folder,
+            ) from None
+
+    def write(self, state: dict[str, Any]) -> None:
+        """Replace the file, if anything has changed."""
+        if state == self._written:
+            return
+        fresh = self.folder / f"{FILE}.new"
+        fresh.write_text(json.dumps(state, indent=1) + "\n")
+        fresh.replace(self.folder / FILE)
+        self._written = state
+
+    def release(self) -> None:
+        """Remove the file and let the folder go; the lock's own file stays, or two could hold it."""
+        (self.folder / FILE).unlink(missing_ok=True)
+        os.close(self._lock)
+
+
+def read_state(folder: Path) -> dict[str, Any] | None:
+    """Return what the supervisor of that folder wrote last, or None without one."""
+    try:
+        state: dict[str, Any] = json.loads((folder / FILE).read_text())
+    except FileNotFoundError:
+        return None
+    return state

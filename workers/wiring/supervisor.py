@@ -1,0 +1,140 @@
+"""Build a supervisor for some roles and run it in this process."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from smena.backoff import Backoff
+from smena.clock import SYSTEM, Deadline
+from smena.errors import Misconfigured
+from smena.settings import Settings
+from smena.telemetry import events, logs
+from smena.version import __version__
+from workers.process import lineage
+from workers.process.exits import Exit
+from workers.process.orders import Orders
+from workers.supervisor.arbiter import Arbiter, Budgets
+from workers.supervisor.crew import Crew
+from workers.supervisor.evidence import sweep
+from workers.supervisor.fleet_view import FleetView
+from workers.supervisor.launch import start_program
+from workers.supervisor.nursery import NurseryHandle
+from workers.supervisor.port import Board, Port
+from workers.supervisor.post import Post, Role
+from workers.supervisor.signals import SignalQueue
+from workers.supervisor.state_file import StateFile
+
+HEARD = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD)
+_CLOSING_S = 2.0
+
+
+def run_supervisor(roles: Sequence[Role], settings: Settings, overrides: Mapping[str, Any]) -> Exit:
+    """Keep the roles' children running until a drain has ended; raise `Misconfigured` when they cannot be.
+
+    ``overrides`` are the command line's values, which children load again on top of their environment.
+    """
+    with ExitStack() as owned:
+        signals = SignalQueue(HEARD)
+        signals.open()
+        owned.callback(signals.close)
+        lineage.inherit_orphans()
+        log = logs.configure(settings.telemetry, "supervisor", profile=settings.profile)
+        owned.callback(log.close)
+        state = StateFile(owned.enter_context(_folder(settings)))
+        state.take()
+        owned.callback(state.release)
+        sweep(state.folder, living=())
+        board = Board(SYSTEM)
+        port = _open_port(settings, board)
+        owned.callback(lambda: port.stop(Deadline.within(_CLOSING_S, SYSTEM)))
+        events.emit(
+            events.PROCESS_STARTED,
+            version=__version__,
+            profile=settings.profile,
+            state_dir=str(state.folder),
+            metrics=f"http://{settings.supervisor.metrics_host}:{port.number}/metrics",
+        )
+        arbiter = Arbiter(
+            _crew(roles, settings, overrides, state.folder),
+            signals,
+            functools.partial(_publish, board, state, settings.supervisor.metrics_host, port.number),
+            Budgets(settings.worker.drain_s, settings.supervisor.kill_grace_s),
+            SYSTEM,
+        )
+        code = arbiter.run()
+    if arbiter.refusal:
+        raise Misconfigured(arbiter.refusal)
+    return code
+
+
+def _crew(roles: Sequence[Role], settings: Settings, overrides: Mapping[str, Any], folder: Path) -> Crew:
+    supervisor = settings.supervisor
+    backoff = Backoff(supervisor.restart_base_s, supervisor.restart_cap_s, floor_s=min(0.05, supervisor.restart_cap_s))
+
+    def orders_for(post: Post) -> Orders:
+        return Orders(
+            role=post.role.name,
+            module=post.role.module,
+            post=post.number,
+            supervisor_pid=os.getpid(),
+            state_dir=str(folder),
+            overrides=dict(overrides),
+        )
+
+    posts = [Post(role, number, backoff) for role in roles for number in range(role.count)]
+    start_nursery = functools.partial(start_program, "workers.wiring.nursery")
+    nurseries = {
+        role.name: NurseryHandle(orders_for(Post(role, 0, backoff)), start_nursery, backoff)
+        for role in roles
+        if role.forked
+    }
+    return Crew(posts, nurseries, orders_for, functools.partial(start_program, "workers.wiring.child"), SYSTEM)
+
+
+def _publish(board: Board, state: StateFile, host: str, port: int, view: FleetView) -> None:
+    board.publish(view)
+    state.write(
+        {
+            "pid": os.getpid(),
+            "state": view.state,
+            "metrics": {"host": host, "port": port},
+            "roles": {role: {str(post): pid for post, pid in posts.items()} for role, posts in view.pids.items()},
+            "nurseries": view.nurseries,
+        }
+    )
+
+
+def _open_port(settings: Settings, board: Board) -> Port:
+    """Open the port that is set; the default one may be taken by another supervisor here, then a free one will do."""
+    host, number = settings.supervisor.metrics_host, settings.supervisor.metrics_port
+    port = Port(host, number, board.answer)
+    try:
+        port.start()
+    except Misconfigured as taken:
+        if "supervisor.metrics_port" in settings.sources or settings.profile == "production":
+            raise
+        events.emit(events.SETTINGS_WARNED, key="supervisor.metrics_port", text=f"{taken}; a free one is used")
+        port = Port(host, 0, board.answer)
+        port.start()
+    return port
+
+
+@contextmanager
+def _folder(settings: Settings) -> Iterator[Path]:
+    """Give the folder for flight recorders and the state file; one of our own making is removed at the end."""
+    if settings.supervisor.state_dir is not None:
+        yield settings.supervisor.state_dir
+        return
+    folder = Path(tempfile.mkdtemp(prefix="smena-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
