@@ -31,12 +31,14 @@ class SmenaError(Exception):
         return ": ".join(part for part in (sentence, self.detail, facts) if part)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Keep facts across a process border."""
-        return (_rebuild, (type(self), self.detail, self.facts))
+        """Cross a process border with everything it holds, whatever a subclass's constructor asks for."""
+        return (_rebuild, (type(self), self.args, self.__dict__.copy()))
 
 
-def _rebuild(kind: type[SmenaError], detail: str, facts: dict[str, Any]) -> SmenaError:
-    return kind(detail, **facts)
+def _rebuild(kind: type[SmenaError], args: tuple[Any, ...], state: dict[str, Any]) -> SmenaError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 # --- The fleet acts, later -------------------------------------------------------------------
