@@ -99,11 +99,10 @@ class Context:
         While the job's own transaction is open (it declares ``once``, or asked for a session) this is
         a savepoint in it, so that everything commits together.
         """
-        if isinstance(self.effect, AsyncSession):
-            raise Misconfigured("in an async job write `async with ctx.atransaction()`", actor=self.actor)
-        if self.effect is not None:
-            with self.effect.begin_nested():
-                yield self.effect
+        effect = self.plain_effect()
+        if effect is not None:
+            with effect.begin_nested():
+                yield effect
             return
         if self._transaction is None:
             raise Misconfigured("ctx.transaction() needs PostgreSQL: set SMENA_DATABASE_URL", actor=self.actor)
@@ -113,16 +112,27 @@ class Context:
     @asynccontextmanager
     async def atransaction(self) -> AsyncIterator[AsyncSession]:
         """Open a transaction for the block of an async job; the twin of `transaction`."""
-        if isinstance(self.effect, Session):
-            raise Misconfigured("in a plain job write `with ctx.transaction()`", actor=self.actor)
-        if self.effect is not None:
-            async with self.effect.begin_nested():
-                yield self.effect
+        effect = self.async_effect()
+        if effect is not None:
+            async with effect.begin_nested():
+                yield effect
             return
         if self._atransaction is None:
             raise Misconfigured("ctx.atransaction() needs PostgreSQL: set SMENA_DATABASE_URL", actor=self.actor)
         async with self._atransaction() as session:
             yield session
+
+    def plain_effect(self) -> Session | None:
+        """Return `effect` for a plain call; raise `Misconfigured` when the job is async and must await."""
+        if isinstance(self.effect, AsyncSession):
+            raise Misconfigured("an async job awaits: `ctx.atransaction()`, `asend`", actor=self.actor)
+        return self.effect
+
+    def async_effect(self) -> AsyncSession | None:
+        """Return `effect` for an awaited call; raise `Misconfigured` when the job is plain and cannot await."""
+        if isinstance(self.effect, Session):
+            raise Misconfigured("a plain job does not await: `ctx.transaction()`, `send`", actor=self.actor)
+        return self.effect
 
     @contextmanager
     def committing_with(self, session: Session | AsyncSession) -> Iterator[None]:

@@ -14,8 +14,8 @@ import inspect
 from functools import cached_property
 from typing import Any, Final
 
-from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
-from pydantic_core import ArgsKwargs, PydanticSerializationError, ValidationError
+from pydantic import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter
+from pydantic_core import ArgsKwargs, CoreConfig, PydanticSerializationError, SchemaSerializer, ValidationError
 
 from smena.book import values
 from smena.errors import InvalidArguments, Misconfigured
@@ -37,7 +37,7 @@ class Arguments:
         self._names = [each.name for each in signature.parameters.values() if each.kind in _POSITIONAL]
         try:
             self._check = TypeAdapter(_echo(signature)).validator.validate_python
-        except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        except (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError) as error:
             reason = str(error).splitlines()[0]
             raise Misconfigured(f"a parameter's annotation cannot be checked: {reason}", actor=actor) from error
 
@@ -102,12 +102,16 @@ def _echo(signature: inspect.Signature) -> Any:
     return echo
 
 
+_KEEP_NAN: Final = CoreConfig(ser_json_inf_nan="constants")
+"""Pydantic turns a NaN below `Any` into null unless the outermost config says otherwise; it must be seen here."""
+
+
 class _Form:
     """How values of one annotation are turned into JSON values."""
 
     def __init__(self, annotation: Any) -> None:
         self.converts = annotation not in _AS_IT_IS
-        self._serializer = TypeAdapter(annotation).serializer if self.converts else None
+        self._serializer = SchemaSerializer(TypeAdapter(annotation).core_schema, _KEEP_NAN) if self.converts else None
 
     def json(self, value: Any, path: str) -> Any:
         if self._serializer is None:

@@ -20,10 +20,15 @@ class RemoteActor(Address[...]):
         return f"by_name({self.name!r}, queue={self.queue!r})"
 
     def _travelling(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return (
-            tuple(values.plain(value, f"argument {position}") for position, value in enumerate(args, 1)),
-            {name: values.plain(value, name) for name, value in kwargs.items()},
-        )
+        return plain_arguments(args, kwargs)
+
+
+def plain_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return arguments as JSON values, by what they are; raise `Unsendable` with the path of what is none."""
+    return (
+        tuple(values.plain(value, f"argument {position}") for position, value in enumerate(args, 1)),
+        {name: values.plain(value, name) for name, value in kwargs.items()},
+    )
 
 
 def by_name(name: str, *, queue: str = "default") -> RemoteActor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from smena.errors import Misconfigured, SmenaError
 from smena.job import Job
@@ -27,7 +27,10 @@ class Sender(Protocol):
         """Send many at once; return one outcome for each, in order: None, or why it was not taken over."""
 
 
+SenderT = TypeVar("SenderT", bound=Sender)
+
 _bound: list[Sender] = []
+"""The process's sender, and above it those of open `bound` blocks."""
 
 
 def bind_sender(sender: Sender) -> None:
@@ -44,11 +47,11 @@ def unbind_sender(sender: Sender) -> None:
 
 
 @contextmanager
-def bound(sender: Sender) -> Iterator[None]:
+def bound(sender: SenderT) -> Iterator[SenderT]:
     """Send by ``sender`` inside the block, whatever the process is bound to outside."""
     _bound.append(sender)
     try:
-        yield
+        yield sender
     finally:
         _bound.remove(sender)
 

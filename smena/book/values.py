@@ -36,11 +36,12 @@ def plain(value: object, path: str) -> Any:
 
 def no_json_form(value: object, path: str, error: Exception) -> Unsendable:
     """Return the error for a value that could not be turned into JSON, with the path of the part at fault."""
-    for part_path, part in _parts(value, path):
-        try:
-            to_jsonable_python(part)
-        except (PydanticSerializationError, RecursionError, ValueError) as deeper:
-            return no_json_form(part, part_path, deeper)
+    if isinstance(error, PydanticSerializationError | UnicodeError):
+        for part_path, part in _parts(value, path):
+            try:
+                to_jsonable_python(part)
+            except (PydanticSerializationError, RecursionError, ValueError) as deeper:
+                return no_json_form(part, part_path, deeper)
     reason = str(error) if isinstance(error, PydanticSerializationError) else type(error).__name__
     return Unsendable(f"{path} has no JSON form: {reason}", type=type(value).__name__)
 
