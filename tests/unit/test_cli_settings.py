@@ -1,0 +1,69 @@
+"""`smena settings` and `smena check` say what is set, by whom, and what is wrong."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from workers.cli import main
+
+
+@pytest.fixture(autouse=True)
+def _empty_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for variable in [name for name in os.environ if name.startswith("SMENA_")]:
+        monkeypatch.delenv(variable)
+
+
+def run(*arguments: str, **env: str) -> Result:
+    return CliRunner().invoke(main, arguments, env=env)
+
+
+def test_each_setting_is_printed_with_its_value_and_source() -> None:
+    shown = json.loads(run("settings", "--json", SMENA_WORKER_THREADS="4").stdout)
+    assert shown["worker.threads"] == {"value": "4", "unit": "threads", "source": "SMENA_WORKER_THREADS"}
+    assert shown["worker.drain_s"] == {"value": "25", "unit": "s", "source": "default"}
+
+
+def test_no_secret_is_printed() -> None:
+    env = {"SMENA_AMQP_URL": "amqp://shop:hunter22@h/", "SMENA_APP_API_KEY": "hunter22"}
+    for arguments in (["settings"], ["settings", "--json"], ["check"]):
+        ended = run(*arguments, **env)
+        assert ended.exit_code == 0, ended.output
+        assert "hunter22" not in ended.output
+
+
+def test_the_table_names_groups_and_sources() -> None:
+    Path("smena.toml").write_text("[worker]\nprocesses = 3\n")
+    lines = run("settings").stdout.splitlines()
+    assert "[worker]" in lines
+    assert any(line.split() == ["worker.processes", "3", "processes", "smena.toml"] for line in lines)
+
+
+def test_wrong_settings_are_named_and_end_with_the_exit_status_of_a_misconfigured_process() -> None:
+    ended = run("settings", SMENA_WORKER_THREAD="4")
+    assert ended.exit_code == 2
+    assert "did you mean SMENA_WORKER_THREADS?" in ended.stderr
+
+
+def test_check_prints_errors_and_warnings_apart() -> None:
+    ended = run("check", SMENA_RETRY_BASE_S="400")
+    errors, _, warnings = ended.stdout.partition("warnings:")
+    assert ended.exit_code == 2
+    assert "retry.base_s" in errors
+    assert "database.url: not set" in warnings
+    assert "database.url" not in errors
+
+
+def test_check_passes_with_warnings_only() -> None:
+    ended = run("check")
+    assert ended.exit_code == 0
+    assert "0 error(s)" in ended.stdout
+
+
+def test_check_finds_a_book_that_cannot_be_imported() -> None:
+    ended = run("check", SMENA_BOOKS="no_such_module_anywhere")
+    assert ended.exit_code == 2
+    assert "no_such_module_anywhere" in ended.stdout
