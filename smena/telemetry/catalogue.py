@@ -275,14 +275,6 @@ RELAY_PRUNED = Event(
     "relay.pruned", "debug", "Rows past their time were deleted.", {"table": "where", "rows": "how many"}
 )
 
-SOLO_LOST = Event(
-    "solo.lost",
-    "warning",
-    "This process no longer does a work that one process does at a time.",
-    {"duty": "which", **_ERROR},
-)
-SOLO_TAKEN = Event("solo.taken", "info", "This process does a work that one process does at a time.", {"duty": "which"})
-
 SETTINGS_WARNED = Event(
     "settings.warned", "warning", "A setting is unwise or missing.", {"key": "the setting", "text": "what it means"}
 )
@@ -299,6 +291,14 @@ SETTLE_STALE = Event(
     "Settles of an older connection were dropped; the broker delivers those jobs again.",
     {"settles": "how many", "epoch": "connection they belonged to"},
 )
+
+SOLO_LOST = Event(
+    "solo.lost",
+    "warning",
+    "This process no longer does a work that one process does at a time.",
+    {"duty": "which", **_ERROR},
+)
+SOLO_TAKEN = Event("solo.taken", "info", "This process does a work that one process does at a time.", {"duty": "which"})
 
 TOPOLOGY_DECLARED = Event("topology.declared", "info", "A queue is declared on the broker.", {"queue": "name"})
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from random import getrandbits
 
-_TRACEPARENT = re.compile(r"^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})$")
+_TRACEPARENT = re.compile(r"^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})\Z")
 
 
 def new_traceparent(parent: str | None = None) -> str:

@@ -12,7 +12,9 @@ failures = st.integers(min_value=-5, max_value=10**9)
 
 
 @given(seconds, seconds, seconds, failures, draws)
-def test_a_wait_lies_between_floor_and_cap(base_s: float, cap_s: float, floor_s: float, count: int, draw: float) -> None:
+def test_a_wait_lies_between_floor_and_cap(
+    base_s: float, cap_s: float, floor_s: float, count: int, draw: float
+) -> None:
     assume(floor_s <= cap_s)
     wait_s = Backoff(base_s, cap_s, floor_s).wait_s(count, lambda: draw)
     assert floor_s <= wait_s <= cap_s

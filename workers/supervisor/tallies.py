@@ -54,5 +54,5 @@ def _added(total: Snapshot, snapshot: Snapshot) -> Snapshot:
     try:
         return merge(total, snapshot)
     except (AttributeError, TypeError, ValueError) as failure:
-        events.emit(events.HOOK_FAILED, hook="tallies", event="report", error=error_text(failure))
+        events.emit(events.HOOK_FAILED, hook="tallies", told="report", error=error_text(failure))
         return total
