@@ -110,8 +110,8 @@ class Doorbell:
         """End a `wait`, now or the next one; from any thread."""
         try:
             self._hand.send(b"\0")
-        except BlockingIOError:
-            return  # full of knocks already
+        except OSError:
+            return  # full of knocks already, or closed: the relay has stopped
 
     def close(self) -> None:
         """Let go of everything."""

@@ -15,7 +15,6 @@ from smena.clock import Deadline
 from smena.guarantees.solo import Solo
 from smena.lifecycle import Loop
 from smena.telemetry import events
-from workers.roles.loops import report_failure
 
 BATCH: Final = 1000
 
@@ -38,7 +37,7 @@ class Janitor:
         self._duties = tuple(duties)
         self._rest_s = rest_s
         self._breath_s = breath_s
-        self._loop = Loop("smena-janitor", self._round, report_failure)
+        self._loop = Loop("smena-janitor", self._round, events.loop_failed)
 
     @property
     def tick(self) -> int:

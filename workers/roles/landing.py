@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from smena.backoff import Backoff
-from smena.errors import Permanent, SmenaError
+from smena.errors import BrokerBlocked, BrokerLost, Permanent, PublishTimeout, SmenaError
 from smena.outbox.claims import Ended, Row, Verdict
 from smena.telemetry import events
 from smena.telemetry.plain_text import error_text
@@ -21,7 +22,14 @@ class Landed:
     flown: bool = True
 
 
-def verdict_of(batches: Sequence[Landed], backoff: Backoff) -> Verdict:
+AWAY: Final = (BrokerLost, BrokerBlocked, PublishTimeout)
+"""Errors that say nothing of the row: the broker did not answer."""
+
+_BROKER_IS_AWAY: Final = Backoff(base_s=0.2, cap_s=3.0, floor_s=0.05)
+_QUEUE_REFUSES: Final = Backoff(base_s=0.5, cap_s=30.0, floor_s=0.1)
+
+
+def verdict_of(batches: Sequence[Landed]) -> Verdict:
     """Return what to write down; rows held back wait as the one of them that failed most often."""
     sent: list[Ended] = []
     parked: list[Ended] = []
@@ -36,7 +44,13 @@ def verdict_of(batches: Sequence[Landed], backoff: Backoff) -> Verdict:
             else:
                 held_back.append(ended)
     tries = max((row.tries for row, _ in held_back), default=0)
+    backoff = _BROKER_IS_AWAY if broker_is_away(held_back) else _QUEUE_REFUSES
     return Verdict(sent, parked, held_back, backoff.wait_s(tries + 1) if held_back else 0.0)
+
+
+def broker_is_away(held_back: Sequence[Ended]) -> bool:
+    """Say whether all that was held back was so because the broker did not answer."""
+    return all(isinstance(error, AWAY) for _, error in held_back)
 
 
 def tell(verdict: Verdict, lost: int) -> None:

@@ -17,19 +17,17 @@ from typing import Final, Protocol
 
 from smena.amqp.publisher import Outgoing
 
-from smena.backoff import Backoff
 from smena.clock import Clock, Deadline
 from smena.errors import Permanent, SmenaError
 from smena.lifecycle import Loop
 from smena.outbox.claims import Claims, Row
 from smena.outbox.doorbell import Doorbell, Rest
-from workers.roles.landing import Landed, tell, verdict_of
-from workers.roles.loops import report_failure
+from smena.telemetry import events
+from workers.roles.landing import Landed, broker_is_away, tell, verdict_of
 
 FLIGHTS: Final = 3
 """Batches under way at once: one is claimed, one published, one marked."""
 
-_HOLD_BACK: Final = Backoff(base_s=0.5, cap_s=15.0, floor_s=0.1)
 _LIGHT_SLEEP_S: Final = (0.002, 0.005, 0.01, 0.02, 0.05)
 _BUSY_ROUNDS: Final = 3
 
@@ -52,6 +50,7 @@ class Relay:
         doorbell: Doorbell,
         publisher: Publisher,
         outgoing_of: Callable[[Row], Outgoing],
+        broker_takes: Callable[[], bool],
         clock: Clock,
         *,
         batch: int,
@@ -61,10 +60,11 @@ class Relay:
         self._doorbell = doorbell
         self._publisher = publisher
         self._outgoing_of = outgoing_of
+        self._broker_takes = broker_takes
         self._clock = clock
         self._batch = batch
         self._poll_s = poll_s
-        self._loop = Loop("smena-relay", self._round, report_failure)
+        self._loop = Loop("smena-relay", self._round, events.loop_failed)
         self._landed: deque[Landed] = deque()
         self._under_way = 0
         self._not_before_s = 0.0
@@ -85,12 +85,29 @@ class Relay:
         self._loop.ask_to_stop()
         self._doorbell.knock()
         ended = self._loop.stop(deadline)
-        while ended and self._under_way and not deadline.passed():
-            self._doorbell.wait(min(deadline.left_s(), self._poll_s))
-            self._land()
         if ended:
+            self._land_all(deadline)
             self._doorbell.close()
         return ended
+
+    def _land_all(self, deadline: Deadline) -> None:
+        while self._under_way and not deadline.passed():
+            self._doorbell.wait(min(deadline.left_s(), self._poll_s))
+            try:
+                self._land()
+            except SmenaError as error:  # the database may be back before the deadline
+                events.loop_failed(self._loop.name, error)
+
+    def connection_up(self) -> None:
+        """Hear, as a listener of the connection, that the broker is there."""
+        self._doorbell.knock()
+
+    def connection_unblocked(self) -> None:
+        """Hear that the broker takes messages again."""
+        self._doorbell.knock()
+
+    def connection_down(self, reason: str) -> None:
+        """Hear that the broker is gone; what is under way comes back with its outcomes."""
 
     def _round(self, _stopping: threading.Event) -> None:
         landed = self._land()
@@ -104,7 +121,7 @@ class Relay:
 
     def _take_off(self) -> bool:
         """Claim a batch and send it on its way; say whether there was one."""
-        if self._under_way >= FLIGHTS or self._clock.monotonic() < self._not_before_s:
+        if self._must_wait_s() > 0:
             return False
         rows = self._claims.take(self._batch)
         if not rows:
@@ -118,8 +135,8 @@ class Relay:
             except Permanent as error:
                 self._landed.append(Landed([row], [error], flown=False))
         if sendable:
-            self._under_way += 1
             self._publisher.publish(outgoings, lambda outcomes: self._on_outcomes(sendable, outcomes))
+            self._under_way += 1
         return True
 
     def _on_outcomes(self, rows: list[Row], outcomes: list[SmenaError | None]) -> None:
@@ -134,21 +151,27 @@ class Relay:
         back = list(self._landed)
         if not back:
             return False
-        verdict = verdict_of(back, _HOLD_BACK)
+        verdict = verdict_of(back)
         lost = self._claims.settle(verdict)
         for landed in back:
             self._landed.popleft()
             self._under_way -= landed.flown
-        if verdict.held_back and not verdict.sent:
+        if verdict.held_back and broker_is_away(verdict.held_back):
             self._not_before_s = self._clock.monotonic() + verdict.wait_s
         tell(verdict, lost)
         return True
 
+    def _must_wait_s(self) -> float:
+        """Return how long nothing may be claimed, unless somebody knocks."""
+        if self._under_way >= FLIGHTS or not self._broker_takes():
+            return self._poll_s
+        return min(self._poll_s, max(0.0, self._not_before_s - self._clock.monotonic()))
+
     def _rest(self) -> None:
         """Wait for a ring, for a batch to come back, or for the poll."""
-        held_off_s = self._not_before_s - self._clock.monotonic()
-        if held_off_s > 0 or self._under_way >= FLIGHTS:
-            self._doorbell.wait(min(self._poll_s, held_off_s) if held_off_s > 0 else self._poll_s)
+        must_wait_s = self._must_wait_s()
+        if must_wait_s > 0:
+            self._doorbell.wait(must_wait_s)
             return
         rest = self._doorbell.lie_down()
         if rest is Rest.LOOK_ONCE_MORE:

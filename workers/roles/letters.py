@@ -1,0 +1,106 @@
+"""Read a dead letter from a message of any origin: any bytes make a row (P25).
+
+A job is known by its id and attempt, so a letter that is brought twice is one row. What is no job is
+known by a digest of its bytes and properties.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from smena.amqp import codec
+from smena.amqp.properties import Properties
+from smena.clock import Clock
+from smena.errors import Undecodable
+from smena.job import Job
+from smena.records.dead_letters import DeadLetter
+
+UNEXPLAINED: Final = "unexplained"
+"""The reason of a letter that says none: it was put into the dead queue by a stranger."""
+
+_DIGEST_CHARS: Final = 32
+_UNREADABLE: Final = "unreadable"
+
+
+def letter_of(
+    body: bytes,
+    properties: Properties,
+    *,
+    queue: str,
+    source: str,
+    clock: Clock,
+    reason: str | None = None,
+    error_text: str | None = None,
+) -> DeadLetter:
+    """Return the row; ``reason`` is for letters that die here and carry none of their own."""
+    headers = properties.headers or {}
+    job = _job(body, properties, queue)
+    died_at = _time(headers.get("smena-died-at")) or clock.now()
+    return DeadLetter(
+        job_id=job.id if job else _digest(body, properties, source),
+        attempt=job.attempt if job else _attempt(headers),
+        queue=queue,
+        source=source,
+        actor=job.actor if job else _text(properties.type),
+        reason=reason or _text(headers.get("smena-reason")) or _brokers_reason(headers) or UNEXPLAINED,
+        error_class=_text(headers.get("smena-error-class")),
+        error_text=error_text or _text(headers.get("smena-error-text")),
+        traceback=_text(headers.get("smena-traceback")),
+        fingerprint=_text(headers.get("smena-fingerprint")),
+        died_at=died_at,
+        first_enqueued_at=_time(headers.get("smena-first-enqueued-at")),
+        worker=_text(headers.get("smena-worker")),
+        build=_text(headers.get("smena-build")),
+        request_id=_text(headers.get("smena-request-id")),
+        body=body,
+        properties=_storable(properties),
+    )
+
+
+def _job(body: bytes, properties: Properties, queue: str) -> Job | None:
+    try:
+        return codec.decode(body, properties, queue)
+    except Undecodable:
+        return None
+
+
+def _digest(body: bytes, properties: Properties, source: str) -> str:
+    digest = hashlib.sha256(source.encode())
+    digest.update(repr(properties).encode("utf-8", "backslashreplace"))
+    digest.update(body)
+    return f"raw-{digest.hexdigest()[:_DIGEST_CHARS]}"
+
+
+def _attempt(headers: Mapping[str, Any]) -> int:
+    attempt = headers.get("smena-attempt")
+    return attempt if type(attempt) is int and attempt > 0 else 1
+
+
+def _brokers_reason(headers: Mapping[str, Any]) -> str | None:
+    """Return the broker's own word for why it dead-lettered a message (rejected, expired, delivery_limit)."""
+    match headers.get("x-death"):
+        case [{"reason": str(reason)}, *_]:
+            return f"broker_{reason}"
+    return None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _time(value: Any) -> datetime | None:
+    if type(value) is not int or not 0 < value <= codec.MAX_TIME_MS:
+        return None
+    return datetime.fromtimestamp(value / 1000, UTC)
+
+
+def _storable(properties: Properties) -> dict[str, Any]:
+    try:
+        return {name: value for name, value in msgspec.to_builtins(properties).items() if value is not None}
+    except (TypeError, ValueError, RecursionError) as error:
+        return {_UNREADABLE: repr(error)}
