@@ -52,6 +52,8 @@ class PostgreSQL(Service):
         identity.own(self.folder)
         if not (self._data / "PG_VERSION").exists():
             self._make_cluster(identity)
+        # Nobody lives here, `start` has seen to it; a pid in this file may be a stranger's, or a zombie's, by now.
+        (self._data / "postmaster.pid").unlink(missing_ok=True)
         options = {
             "listen_addresses": LOOPBACK,
             "port": str(self.ports["postgresql"]),

@@ -25,7 +25,9 @@ from workers.local.residents import Resident, end_all, residents
 
 START_S: Final = 60.0
 STOP_S: Final = 30.0
+_APPEARS_S: Final = 5.0
 _LOG_TAIL_CHARACTERS: Final = 1_500
+_DETACHED: Final = ("/bin/sh", "-c", '"$@" &', "sh")
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,6 @@ class Service(ABC):
 
     def __init__(self, folder: Path) -> None:
         self.folder: Final = folder
-        self._children: list[subprocess.Popen[bytes]] = []
         self._turn: Final = threading.RLock()
 
     # What each service says of itself
@@ -98,7 +99,7 @@ class Service(ABC):
             pid = self.pid
             if pid is not None:
                 _send(pid, self.stop_signal)
-                wait_until(self._main_is_gone, Deadline.within(timeout_s, SYSTEM))
+                wait_until(lambda: self.pid is None, Deadline.within(timeout_s, SYSTEM))
             self.kill()
 
     def kill(self, timeout_s: float = STOP_S) -> None:
@@ -106,9 +107,6 @@ class Service(ABC):
         with self._turn:
             if not end_all(self.folder, self.programs, Deadline.within(timeout_s, SYSTEM)):
                 raise NotAnswering(f"{self.name} has processes that cannot be killed", pids=self._pids())
-            for child in self._children:
-                child.wait()
-            self._children.clear()
 
     def restart(self) -> None:
         """Stop the server and start it again, on the same ports and data."""
@@ -164,42 +162,33 @@ class Service(ABC):
         wait_until(lambda: self.pid is None or self.answers(), deadline)
         return self.ready()
 
-    def _main_is_gone(self) -> bool:
-        for child in self._children:
-            child.poll()
-        return self.pid is None
-
     def _pids(self) -> list[int]:
         return [one.pid for one in residents(self.folder, self.programs)]
 
     def _launch(self, launch: Launch) -> None:
+        """Start the processes as nobody's children: they outlive this process, and their end leaves no zombie here."""
         with self.log_file.open("ab") as log:
             for command in (*launch.children, launch.command):
-                self._children.append(
-                    subprocess.Popen(
-                        command,
-                        cwd=self.folder,
-                        env=dict(launch.environ),
-                        stdin=subprocess.DEVNULL,
-                        stdout=log,
-                        stderr=log,
-                        start_new_session=True,
-                        user=launch.user,
-                        group=launch.user,
-                        extra_groups=None if launch.user is None else [],
-                    )
+                subprocess.run(
+                    [*_DETACHED, *command],
+                    check=True,
+                    cwd=self.folder,
+                    env=dict(launch.environ),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                    user=launch.user,
+                    group=launch.user,
+                    extra_groups=None if launch.user is None else [],
                 )
 
     def _await_answer(self, deadline: Deadline) -> None:
-        server = self._children[-1]
-
-        def settled() -> bool:
-            return self.answers() or server.poll() is not None
-
-        wait_until(settled, deadline)
+        appears = Deadline.within(_APPEARS_S, SYSTEM)
+        wait_until(lambda: self.answers() or (appears.passed() and self.pid is None), deadline)
         if self.answers():
             return
-        state = "does not answer" if server.poll() is None else f"ended with status {server.returncode}"
+        state = "ended" if self.pid is None else "does not answer"
         self.kill()
         raise NotAnswering(f"{self.name} {state}; its log ends with:\n{self._log_tail()}")
 

@@ -1,0 +1,184 @@
+"""The private services of a checkout keep their promises; each test has a folder and services of its own."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.fixtures.eventually import eventually
+from workers.local.faults import NotOurs
+from workers.local.service import Service
+from workers.local.services import LocalServices
+
+NOTHING_GIVEN: dict[str, str] = {}
+
+
+@pytest.fixture
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a folder with a space in its name that every user may enter, as a checkout usually is."""
+    folder = tmp_path_factory.mktemp("check out")
+    for step in (folder, *folder.parents):
+        if step.owner() == folder.owner() and step != Path("/"):
+            step.chmod(step.stat().st_mode | 0o011)
+    return folder / "smena"
+
+
+@pytest.fixture
+def local(root: Path) -> Iterator[LocalServices]:
+    """Give services that are not up yet and end with the test, whatever they do then."""
+    services = LocalServices(root, environ=NOTHING_GIVEN)
+    yield services
+    for service in (services.rabbitmq, services.postgresql, services.valkey):
+        service.kill()
+
+
+def processes_in(root: Path) -> list[str]:
+    """Return every process whose working directory lies in ``root``, found without the product's own search."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                place = os.readlink(entry / "cwd")
+                name = (entry / "comm").read_text().strip()
+            except OSError:
+                continue
+            if place.startswith(str(root)):
+                found.append(f"{name} {entry.name}")
+    return found
+
+
+def test_up_twice_is_up_once_and_down_leaves_no_process(local: LocalServices, root: Path) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda services: services.up(), [local, LocalServices(root, NOTHING_GIVEN)])
+    assert sorted(first + second) == ["postgresql", "rabbitmq", "valkey"]
+    pids = [one.pid for one in local.status()]
+    assert all(one.ready for one in local.status())
+
+    assert LocalServices(root, NOTHING_GIVEN).up() == []
+    assert [one.pid for one in local.status()] == pids
+    programs = {name.split()[0] for name in processes_in(root)}
+    assert {"beam.smp", "epmd", "postgres", "valkey-server"} <= programs
+
+    LocalServices(root, NOTHING_GIVEN).down()
+    eventually(lambda: processes_in(root) == [])
+    assert not any(one.ready for one in local.status())
+
+
+def test_two_roots_do_not_meet(local: LocalServices, services: LocalServices) -> None:
+    if not all(one.ours for one in services.status()):
+        other = LocalServices(local.root.parent / "other", NOTHING_GIVEN)
+    else:
+        other = services
+    local.valkey.start()
+    other.valkey.start()
+    assert set(local.valkey.ports.values()).isdisjoint(other.valkey.ports.values())
+    pid = other.valkey.pid
+    local.down()
+    assert other.valkey.pid == pid
+    if other is not services:
+        other.down()
+
+
+@pytest.mark.parametrize("name", ["rabbitmq", "postgresql", "valkey"])
+def test_each_service_is_stopped_killed_and_restarted_alone(local: LocalServices, name: str) -> None:
+    service: Service = getattr(local, name)
+    assert service.start()
+    url, pid = service.url, service.pid
+
+    service.kill()
+    assert service.pid is None
+    assert not service.ready()
+    assert service.start()
+    assert service.ready()
+    assert service.url == url
+    assert service.pid != pid
+
+    service.restart()
+    assert service.ready()
+    assert service.url == url
+    service.stop()
+    assert not service.ready()
+
+
+@pytest.mark.parametrize("name", ["rabbitmq", "postgresql", "valkey"])
+def test_what_a_kill_left_behind_is_cleaned(local: LocalServices, root: Path, name: str) -> None:
+    service: Service = getattr(local, name)
+    service.start()
+    assert service.pid is not None
+    os.kill(service.pid, signal.SIGKILL)  # its children and its epmd live on, its pid file stays
+    eventually(lambda: service.pid is None)
+
+    again: Service = getattr(LocalServices(root, NOTHING_GIVEN), name)
+    assert again.start()
+    assert again.ready()
+    again.kill()
+    assert processes_in(root) == []
+
+
+def test_data_outlives_down_and_up(local: LocalServices) -> None:
+    local.postgresql.start()
+    with psycopg.connect(local.postgresql.url) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 1 AS one")
+    local.down()
+    local.postgresql.start()
+    with psycopg.connect(local.postgresql.url) as connection:
+        assert connection.execute("SELECT one FROM kept").fetchone() == (1,)
+
+
+def test_postgresql_writes_through_to_the_disk(local: LocalServices) -> None:
+    local.postgresql.start()
+    with psycopg.connect(local.postgresql.url) as connection:
+        settings = [connection.execute(f"SHOW {name}").fetchone() for name in ("fsync", "synchronous_commit")]
+        assert settings == [("on",), ("on",)]
+        assert connection.execute("SHOW max_connections").fetchone() == ("200",)
+
+
+def test_services_ask_for_a_password(local: LocalServices) -> None:
+    local.postgresql.start()
+    stranger = local.postgresql.url.replace(local.postgresql.password, "wrong")
+    with pytest.raises(psycopg.OperationalError, match="password"):
+        psycopg.connect(stranger)
+    assert oct((local.postgresql.folder / "password").stat().st_mode)[-3:] == "600"
+
+
+def test_rabbitmqctl_reaches_the_node(local: LocalServices) -> None:
+    local.rabbitmq.start()
+    assert "smena@localhost" in local.rabbitmq.ctl("cluster_status")
+
+
+def test_given_addresses_are_used_and_nothing_is_started(root: Path) -> None:
+    given = {
+        "SMENA_AMQP_URL": "amqp://guest:guest@127.0.0.1:1/%2F",
+        "SMENA_DATABASE_URL": "postgresql://127.0.0.1:1/smena",
+        "SMENA_REDIS_URL": "redis://127.0.0.1:1/0",
+    }
+    local = LocalServices(root, given)
+    assert local.up() == []
+    assert local.env() == given
+    with pytest.raises(NotOurs, match="SMENA_AMQP_URL"):
+        _ = local.rabbitmq
+    local.down()
+    assert processes_in(root) == []
+
+
+def test_the_command_prints_addresses_that_a_shell_can_take(root: Path) -> None:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("SMENA_")}
+    environ |= {
+        "SMENA_LOCAL_DIR": str(root),
+        "SMENA_AMQP_URL": "amqp://a",
+        "SMENA_DATABASE_URL": "postgresql://b",
+        "SMENA_REDIS_URL": "redis://c",
+    }
+    command = [sys.executable, "-m", "workers.cli", "local", "env"]
+    printed = subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout
+    assert printed.splitlines() == [
+        "export SMENA_AMQP_URL='amqp://a'",
+        "export SMENA_DATABASE_URL='postgresql://b'",
+        "export SMENA_REDIS_URL='redis://c'",
+    ]

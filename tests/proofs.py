@@ -1,0 +1,185 @@
+"""Show that each guard is needed: take it out in a copy of the tree, and the test that guards it must fail.
+
+`python -m tests.proofs [ID…]` reads `tests/proofs.toml`. First every named test must pass as the tree is; then, for
+each entry, the lines `guard` in `file` are replaced by `without`, and the named test must fail. A test that cannot be
+collected, that errors outside its body or that hangs proves nothing. Exit status 0 only if every guard was missed.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from workers.local.services import LocalServices
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+_TABLE: Final = "tests/proofs.toml"
+_RUN_S: Final = 300.0
+_PYTEST: Final = ("-P", "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--tb=short")
+
+
+class Unusable(Exception):
+    """An entry of the table cannot be tried; the message says which and why."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Hold one entry: what it proves, the test, and the guard with what stands there without it."""
+
+    id: str
+    test: str
+    file: str
+    guard: str
+    without: str
+
+    def check(self, tree: Path) -> None:
+        """Raise `Unusable` unless the guard stands in its file exactly once."""
+        count = (tree / self.file).read_text(encoding="utf-8").count(self.guard)
+        if count != 1:
+            raise Unusable(f"{self.id}: the guard stands {count} times in {self.file}, not once")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """Say what came of one run of pytest."""
+
+    status: int
+    failed: int
+    broken: int
+    output: str
+
+
+def main(ids: Sequence[str]) -> int:
+    """Try the named proofs, or all."""
+    try:
+        proofs = _load(ids)
+        with _services() as environ, _copy_of_tree() as tree:
+            return _try_all(proofs, tree, {**environ, "PYTHONPATH": str(tree)})
+    except Unusable as reason:
+        print(reason, file=sys.stderr)
+        return 2
+
+
+def _load(ids: Sequence[str]) -> list[Proof]:
+    entries = tomllib.loads((ROOT / _TABLE).read_text(encoding="utf-8")).get("proof", [])
+    proofs = [Proof(**entry) for entry in entries]
+    unknown = set(ids) - {proof.id for proof in proofs}
+    if unknown:
+        raise Unusable(f"no such proof: {', '.join(sorted(unknown))}")
+    chosen = [proof for proof in proofs if not ids or proof.id in ids]
+    for proof in chosen:
+        proof.check(ROOT)
+    return chosen
+
+
+def _try_all(proofs: Sequence[Proof], tree: Path, environ: dict[str, str]) -> int:
+    tests = sorted({proof.test for proof in proofs})
+    whole = _run(tests, tree, environ)
+    if whole.status != 0:
+        print(whole.output, "\nproofs: the tests must pass with every guard in", sep="\n")
+        return 1
+    width = max(len(proof.id) for proof in proofs)
+    verdicts = [_print_verdict(proof, _verdict(proof, tree, environ), width) for proof in proofs]
+    print(f"proofs: {sum(verdicts)} passed, {len(verdicts) - sum(verdicts)} failed")
+    return 0 if all(verdicts) else 1
+
+
+def _verdict(proof: Proof, tree: Path, environ: dict[str, str]) -> str:
+    """Return an empty string when the guard was missed, else why that was not shown."""
+    with _without_guard(proof, tree):
+        ran = _run([proof.test], tree, environ)
+    if ran.status == 0:
+        return "the test passes without the guard"
+    if ran.status == 1 and ran.failed:
+        return ""
+    return f"the test did not run to a failure (status {ran.status}, {ran.broken} errors)\n{ran.output}"
+
+
+def _print_verdict(proof: Proof, why_not: str, width: int) -> bool:
+    print(f"{proof.id:<{width}}  {'not proven' if why_not else 'proven':<10}  {proof.test}", flush=True)
+    if why_not:
+        print(why_not, flush=True)
+    return not why_not
+
+
+def _run(tests: Sequence[str], tree: Path, environ: dict[str, str]) -> Ran:
+    report = tree / "report.xml"
+    report.unlink(missing_ok=True)
+    command = [sys.executable, *_PYTEST, f"--junitxml={report}", *tests]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=tree,
+            env=environ,
+            timeout=_RUN_S * len(tests),
+            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+    except subprocess.TimeoutExpired:
+        return Ran(-1, 0, 0, f"still running after {_RUN_S:.0f} s")
+    failed, broken = _counts(report)
+    return Ran(done.returncode, failed, broken, done.stdout[-4000:])
+
+
+def _counts(report: Path) -> tuple[int, int]:
+    if not report.exists():
+        return 0, 0
+    suite = ElementTree.parse(report).getroot().find("testsuite")  # noqa: S314 - written by our own run just now
+    if suite is None:
+        return 0, 0
+    return int(suite.get("failures", 0)), int(suite.get("errors", 0))
+
+
+@contextmanager
+def _without_guard(proof: Proof, tree: Path) -> Iterator[None]:
+    file = tree / proof.file
+    whole = file.read_text(encoding="utf-8")
+    file.write_text(whole.replace(proof.guard, proof.without), encoding="utf-8")
+    try:
+        yield
+    finally:
+        file.write_text(whole, encoding="utf-8")
+
+
+@contextmanager
+def _copy_of_tree() -> Iterator[Path]:
+    """Copy what git would take, so that no cache and no private service comes along."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True
+    ).stdout
+    with tempfile.TemporaryDirectory(prefix="smena-proofs-") as folder:
+        tree = Path(folder)
+        for name in listed.decode().split("\0"):
+            source, target = ROOT / name, tree / name
+            if name and source.is_file():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(source, target)
+        yield tree
+
+
+@contextmanager
+def _services() -> Iterator[dict[str, str]]:
+    """Keep one set of services up for all runs, and give the environment in which the runs find it."""
+    folder = Path(os.environ.get("SMENA_LOCAL_DIR") or ROOT / ".smena" / "test").absolute()
+    local = LocalServices(folder)
+    started = local.up()
+    try:
+        # No byte code: a guard put back within the same second must not be missed by an older cache.
+        yield {**os.environ, "SMENA_LOCAL_DIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    finally:
+        if started:
+            local.down()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
