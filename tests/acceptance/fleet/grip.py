@@ -1,0 +1,122 @@
+"""A test's grip on a running fleet: start it, see it through its state file, port and log, and leave nothing."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from tests.fixtures.eventually import eventually
+from workers.process import lineage
+from workers.supervisor.state_file import read_state
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+class FleetGrip:
+    """One supervisor of pretenders, in a session of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "state"
+        self._log = folder / "log.jsonl"
+        self._errors = folder / "stderr"
+        self._seen: set[int] = set()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, forked: int = 2, plain: int = 0, *, drain_s: float = 20, **plan: object) -> None:
+        """Start the program; ``plan`` are fields of the pretender's `Plan`."""
+        env = {
+            "SMENA_SUPERVISOR_STATE_DIR": str(self.folder),
+            "SMENA_SUPERVISOR_METRICS_PORT": "0",
+            "SMENA_SUPERVISOR_KILL_GRACE_S": "1",
+            "SMENA_TELEMETRY_LOG_FILE": str(self._log),
+            "SMENA_WORKER_DRAIN_S": str(drain_s),
+            **{f"SMENA_APP_{name.upper()}": str(value) for name, value in plan.items()},
+        }
+        with self._errors.open("wb") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.acceptance.fleet.program", str(forked), str(plain)],
+                cwd=ROOT,
+                env={**os.environ, **env},
+                stderr=errors,
+                start_new_session=True,
+            )
+
+    @property
+    def process(self) -> "subprocess.Popen[bytes]":
+        """The supervisor."""
+        assert self._process is not None
+        return self._process
+
+    def state(self) -> dict[str, Any]:
+        """Return what the state file says; empty without one."""
+        return read_state(self.folder) or {}
+
+    def pids(self, role: str = "forked") -> dict[str, int]:
+        """Return post to pid."""
+        pids: dict[str, int] = self.state().get("roles", {}).get(role, {})
+        self._seen.update(pids.values())
+        return pids
+
+    def wait_ready(self) -> dict[str, int]:
+        """Wait until the fleet is ready; return the forked role's pids."""
+        eventually(lambda: self.state().get("state") == "ready")
+        return self.pids()
+
+    def wait_replaced(self, post: str, before: int) -> int:
+        """Wait until another process is at the post and all are ready again; return its pid."""
+        eventually(lambda: self.pids().get(post, before) != before and self.get("/ready")[0] == 200)
+        return self.pids()[post]
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the supervisor."""
+        os.kill(self.process.pid, number)
+
+    def cue(self, name: str) -> None:
+        """Give the pretenders a cue."""
+        (self.folder / name).touch()
+
+    def exit_code(self, timeout_s: float = 30) -> int:
+        """Wait for the supervisor's end."""
+        return self.process.wait(timeout_s)
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Ask the port."""
+        address = self.state()["metrics"]
+        try:
+            with urllib.request.urlopen(f"http://{address['host']}:{address['port']}{path}", timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as refusal:
+            with refusal:
+                return refusal.code, refusal.read().decode()
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """Return the log's events of that name."""
+        lines = self._log.read_text().splitlines() if self._log.exists() else []
+        return [event for event in map(json.loads, lines) if event["event"] == name]
+
+    def errors(self) -> str:
+        """Return what the fleet wrote to standard error."""
+        return self._errors.read_text()
+
+    def clear(self) -> None:
+        """End everything that may be left."""
+        self.pids()
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            self._process.wait(10)
+        for pid in self._seen:
+            lineage.kill_session(pid)
+
+
+def alive(pid: int) -> bool:
+    """Say whether the process exists and is no zombie."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    return False

@@ -1,0 +1,99 @@
+"""A role that runs pretended jobs; what it does beyond that is set by `SMENA_APP_…` (see `Plan`).
+
+Files in the supervisor's state folder are its cues: ``poison-POST`` crashes the thread of slot 1, ``let-go`` ends the
+jobs of a drain that waits for it.
+"""
+
+import ctypes
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from smena.errors import Misconfigured
+from smena.settings import Settings, app_settings
+from smena.telemetry.tally import Tally
+from workers.process.child import Child
+from workers.process.exits import Exit
+from workers.process.recorder import FlightRecorder
+
+CUE_S = 0.02
+
+
+class Plan(BaseModel):
+    """What the pretender does."""
+
+    refuses: str = ""
+    """Where it is misconfigured: ``preload`` or ``run``."""
+    fails: bool = False
+    """Raise from ``run`` before being ready."""
+    boots_slowly: bool = False
+    """Never become ready."""
+    preloads_slowly: bool = False
+    """Never end the preload."""
+    job: str = "short"
+    """How a job behaves in a drain: ``short`` ends at once, ``waits`` for the cue ``let-go``, ``deaf`` never ends."""
+    subprocess: bool = False
+    """Start a program that sleeps, as a job might; its pid goes to the file ``program-POST``."""
+    unready: bool = False
+    """Report that the broker cannot be reached."""
+    stuck: bool = False
+    """Report a loop whose tick never moves."""
+
+
+def preload(settings: Settings) -> None:
+    """Load nothing, or do as planned."""
+    plan = app_settings(Plan)
+    if plan.refuses == "preload":
+        raise Misconfigured("the pretender has no book", setting="books")
+    while plan.preloads_slowly:
+        time.sleep(CUE_S)
+
+
+def run(settings: Settings, child: Child) -> int:
+    """Pretend to work until a drain is asked for."""
+    plan = app_settings(Plan)
+    folder = Path(child.orders.state_dir)
+    if plan.refuses == "run":
+        raise Misconfigured("the pretender has no queue", setting="worker.queues")
+    if plan.fails:
+        raise RuntimeError("the pretender fails")
+    while plan.boots_slowly:
+        time.sleep(CUE_S)
+    if plan.subprocess:
+        program = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        (folder / f"program-{child.orders.post}").write_text(str(program.pid))
+    recorder = child.recorder(4)
+    for slot in (0, 1):
+        threading.Thread(target=_work, args=(recorder, slot, child, folder), daemon=True).start()
+    child.ready()
+    tally, tick = Tally(), 0
+    tally.count("pretend.work", "done")
+    while not child.wait(0.1):
+        tick += not plan.stuck
+        child.report(tally.snapshot(), {"work": tick}, ("broker",) if plan.unready else ())
+    return _drain(plan, settings, child, folder)
+
+
+def _work(recorder: FlightRecorder, slot: int, child: Child, folder: Path) -> None:
+    recorder.bind(slot)
+    recorder.enter(slot, f"job-{child.orders.post}-{slot}", "pretend.work", 1, time.time())
+    while True:
+        if slot == 1 and (folder / f"poison-{child.orders.post}").exists():
+            ctypes.string_at(0)
+        time.sleep(CUE_S)
+
+
+def _drain(plan: Plan, settings: Settings, child: Child, folder: Path) -> int:
+    deadline = child.drain_deadline(settings.worker.drain_s)
+    (folder / f"draining-{child.orders.post}").touch()
+    while plan.job == "deaf":
+        time.sleep(CUE_S)
+    while plan.job == "waits" and not (folder / "let-go").exists():
+        if deadline.passed():
+            return Exit.DRAIN_OVERRAN
+        time.sleep(CUE_S)
+    return Exit.DRAINED

@@ -1,0 +1,230 @@
+"""Real supervisors, real children, real signals; no broker."""
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.fleet.grip import FleetGrip, alive
+from tests.fixtures.eventually import eventually
+from workers.process.exits import Exit
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[FleetGrip]:
+    """Give a fleet that is not started yet, and leave no process of it."""
+    grip = FleetGrip(tmp_path)
+    yield grip
+    grip.clear()
+
+
+def test_term_drains_and_leaves_nothing_behind(fleet: FleetGrip) -> None:
+    fleet.start(forked=2, plain=1)
+    pids = [*fleet.wait_ready().values(), *fleet.pids("plain").values(), *fleet.state()["nurseries"].values()]
+    assert len(pids) == 4
+
+    fleet.signal(signal.SIGTERM)
+
+    assert fleet.exit_code() == Exit.DRAINED
+    assert not [pid for pid in pids if alive(pid)]
+    assert [path.name for path in fleet.folder.iterdir() if "draining" not in path.name] == ["supervisor.lock"]
+
+
+def test_p07_term_to_the_whole_group_twice_is_one_drain(fleet: FleetGrip) -> None:
+    fleet.start(job="waits")
+    pids = fleet.wait_ready()
+
+    for _ in range(2):
+        for pid in (fleet.process.pid, *pids.values()):
+            os.kill(pid, signal.SIGTERM)
+        eventually(lambda: all((fleet.folder / f"draining-{post}").exists() for post in pids))
+    eventually(lambda: fleet.events("drain.goes_on"))
+    assert all(alive(pid) for pid in pids.values())
+    goes_on = fleet.events("drain.goes_on")[0]
+    fleet.cue("let-go")
+
+    assert fleet.exit_code() == Exit.DRAINED
+    assert goes_on["running"] == 4
+    assert 0 < goes_on["left_s"] <= 21
+    assert len(fleet.events("drain.started")) == 1
+    assert not fleet.events("child.killed")
+
+
+def test_a_child_that_outlives_its_drain_is_killed(fleet: FleetGrip) -> None:
+    fleet.start(job="deaf", drain_s=0.2)
+    pids = fleet.wait_ready()
+
+    fleet.signal(signal.SIGTERM)
+
+    assert fleet.exit_code() == Exit.DRAIN_OVERRAN
+    assert len(fleet.events("child.killed")) == 2
+    assert not [pid for pid in pids.values() if alive(pid)]
+
+
+def test_a_drain_that_interrupts_jobs_says_so_in_its_exit_code(fleet: FleetGrip) -> None:
+    fleet.start(job="waits", drain_s=0.2)
+    fleet.wait_ready()
+
+    fleet.signal(signal.SIGTERM)
+
+    assert fleet.exit_code() == Exit.DRAIN_OVERRAN
+    assert not fleet.events("child.killed")
+
+
+def test_quit_ends_all_at_once(fleet: FleetGrip) -> None:
+    fleet.start(job="deaf", drain_s=600)
+    pids = fleet.wait_ready()
+
+    fleet.signal(signal.SIGQUIT)
+
+    assert fleet.exit_code() == Exit.ENDED_NOW
+    assert not [pid for pid in pids.values() if alive(pid)]
+
+
+@pytest.mark.parametrize("plan", ["boots_slowly", "preloads_slowly"])
+def test_a_signal_during_boot_acts(fleet: FleetGrip, plan: str) -> None:
+    fleet.start(forked=1, plain=0, drain_s=600, **{plan: True})
+    eventually(lambda: fleet.pids() or (plan == "preloads_slowly" and fleet.state().get("nurseries")))
+
+    fleet.signal(signal.SIGTERM)
+
+    assert fleet.exit_code() == Exit.DRAINED
+
+
+def test_p11_children_and_their_programs_die_with_a_killed_supervisor(fleet: FleetGrip) -> None:
+    fleet.start(forked=2, plain=1, subprocess=True)
+    pids = [*fleet.wait_ready().values(), *fleet.pids("plain").values(), *fleet.state()["nurseries"].values()]
+    programs = [int((fleet.folder / f"program-{post}").read_text()) for post in fleet.pids()]
+
+    fleet.signal(signal.SIGKILL)
+
+    eventually(lambda: not [pid for pid in (*pids, *programs) if alive(pid)], timeout_s=10)
+
+
+def test_p11_a_killed_childs_programs_die_with_it(fleet: FleetGrip) -> None:
+    fleet.start(forked=1, subprocess=True)
+    pid = fleet.wait_ready()["0"]
+    program = int((fleet.folder / "program-0").read_text())
+
+    os.kill(pid, signal.SIGKILL)
+    fleet.wait_replaced("0", pid)
+
+    assert not alive(program)
+
+
+def test_p22_only_the_dead_child_is_replaced(fleet: FleetGrip) -> None:
+    fleet.start(forked=3)
+    pids = fleet.wait_ready()
+
+    os.kill(pids["1"], signal.SIGKILL)
+    fleet.wait_replaced("1", pids["1"])
+
+    assert {post: fleet.pids()[post] for post in ("0", "2")} == {post: pids[post] for post in ("0", "2")}
+    exited = fleet.events("child.exited")
+    assert [(event["signal"], event["child"]) for event in exited] == [("SIGKILL", pids["1"])]
+    assert [job["job"] for job in exited[0]["running"]] == ["job-1-0", "job-1-1"]
+    assert exited[0]["blamed"] == []
+
+
+def test_a_child_that_is_drained_alone_is_replaced(fleet: FleetGrip) -> None:
+    fleet.start(forked=1)
+    pid = fleet.wait_ready()["0"]
+
+    os.kill(pid, signal.SIGTERM)
+    fleet.wait_replaced("0", pid)
+
+    assert [event["code"] for event in fleet.events("child.exited")] == [Exit.DRAINED]
+
+
+def test_the_job_whose_thread_crashed_is_blamed(fleet: FleetGrip) -> None:
+    fleet.start(forked=1)
+    pid = fleet.wait_ready()["0"]
+
+    fleet.cue("poison-0")
+    exited = eventually(lambda: fleet.events("child.exited"))[0]
+
+    assert exited["child"] == pid
+    assert exited["signal"] == "SIGSEGV"
+    assert exited["fault"] == "Segmentation fault"
+    assert exited["blamed"] == ["job-0-1"]
+
+
+def test_the_death_of_a_nursery_touches_no_worker(fleet: FleetGrip) -> None:
+    fleet.start(forked=2)
+    pids = fleet.wait_ready()
+    nursery = fleet.state()["nurseries"]["forked"]
+
+    os.kill(nursery, signal.SIGKILL)
+    eventually(lambda: fleet.state()["nurseries"].get("forked", nursery) != nursery)
+
+    assert fleet.pids() == pids
+    assert all(alive(pid) for pid in pids.values())
+    os.kill(pids["0"], signal.SIGKILL)
+    fleet.wait_replaced("0", pids["0"])
+    assert fleet.pids()["1"] == pids["1"]
+
+
+@pytest.mark.parametrize(("forked", "plain"), [(2, 0), (0, 2)])
+def test_a_misconfigured_role_is_refused_once(fleet: FleetGrip, forked: int, plain: int) -> None:
+    fleet.start(forked, plain, refuses="run")
+
+    assert fleet.exit_code() == Exit.MISCONFIGURED
+    assert len(re.findall(r"^smena: .*the pretender has no queue", fleet.errors(), re.MULTILINE)) == 1
+
+
+def test_a_book_that_cannot_be_loaded_is_refused_once(fleet: FleetGrip) -> None:
+    fleet.start(forked=2, refuses="preload")
+
+    assert fleet.exit_code() == Exit.MISCONFIGURED
+    assert len(re.findall(r"^smena: .*the pretender has no book", fleet.errors(), re.MULTILINE)) == 1
+
+
+def test_a_role_that_keeps_failing_backs_off_and_is_named(fleet: FleetGrip) -> None:
+    fleet.start(forked=0, plain=1, fails=True)
+
+    looping = eventually(lambda: fleet.events("child.looping"), timeout_s=60)[0]
+
+    assert looping["post"] == "plain-0"
+    assert "the pretender fails" in looping["error"]
+    assert fleet.get("/ready") == (503, "plain-0: dies again and again\n")
+
+
+def test_the_port_serves_metrics_of_the_living_and_the_dead(fleet: FleetGrip) -> None:
+    fleet.start(forked=2)
+    pid = fleet.wait_ready()["0"]
+    done = 'smena_jobs_total{actor="pretend.work",outcome="done"} '
+    eventually(lambda: f"{done}2.0" in fleet.get("/metrics")[1])
+
+    os.kill(pid, signal.SIGKILL)
+    fleet.wait_replaced("0", pid)
+
+    eventually(lambda: f"{done}3.0" in fleet.get("/metrics")[1])
+    assert 'smena_children{role="forked",state="ready"} 2.0' in fleet.get("/metrics")[1]
+    assert fleet.get("/live") == (200, "ok\n")
+    assert not list(fleet.folder.glob(f"{pid}.*"))
+
+
+def test_a_fleet_that_cannot_reach_the_broker_is_not_ready(fleet: FleetGrip) -> None:
+    fleet.start(forked=1, unready=True)
+    eventually(lambda: fleet.pids())
+
+    eventually(lambda: fleet.get("/ready") == (503, "forked-0: cannot reach broker\n"))
+
+
+def test_a_second_supervisor_is_kept_out_of_the_state_folder(fleet: FleetGrip, tmp_path: Path) -> None:
+    fleet.start(forked=1)
+    fleet.wait_ready()
+    second = FleetGrip(tmp_path / "second")
+    (tmp_path / "second").mkdir()
+    second.folder = fleet.folder
+    second.start(forked=1)
+
+    try:
+        assert second.exit_code() == Exit.MISCONFIGURED
+        assert "another supervisor" in second.errors()
+        assert fleet.state()["state"] == "ready"
+    finally:
+        second.clear()
