@@ -1,0 +1,58 @@
+"""Any message becomes a dead letter's row."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from smena.amqp import codec
+from smena.amqp.properties import Properties
+from smena.clock import MovedClock
+from smena.job import Job
+from smena.records.dead_letters import DeadLetter
+from workers.roles.letters import letter_of
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def read(body: bytes, properties: Properties, source: str = "smena.sales.dead") -> DeadLetter:
+    return letter_of(body, properties, queue="sales", source=source, clock=MovedClock(NOW))
+
+
+def test_a_job_is_known_by_its_id_and_attempt() -> None:
+    job = Job(actor="sales.record", queue="sales", attempt=3, timestamp_ms=1_700_000_000_000, request_id="r")
+    wire = codec.encode(job)
+    headers = {**(wire.properties.headers or {}), "smena-reason": "unexpected", "smena-died-at": 1_700_000_001_500}
+    letter = read(wire.body, Properties(headers=headers))
+    assert (letter.job_id, letter.attempt, letter.actor, letter.reason) == (job.id, 3, "sales.record", "unexpected")
+    assert letter.died_at == datetime.fromtimestamp(1_700_000_001.5, UTC)
+    assert letter.request_id == "r"
+    assert letter.body == wire.body
+
+
+def test_what_is_no_job_is_known_by_its_bytes() -> None:
+    properties = Properties(headers={"smena-reason": "undecodable", "smena-attempt": 1}, type="sales.record")
+    one, again, other = read(b"\xff", properties), read(b"\xff", properties), read(b"\xfe", properties)
+    assert one.job_id == again.job_id
+    assert one.job_id != other.job_id
+    assert one.actor == "sales.record"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"smena-died-at": "yesterday", "smena-attempt": -1, "smena-reason": 7},
+        {"smena-died-at": 2**63, "smena-attempt": True, "smena-reason": ""},
+        {"x-death": "no list", "smena-error-text": b"\xff"},
+        {"deep": [[[{"a": b"\0"}]]]},
+    ],
+)
+def test_headers_of_any_type_are_survived(headers: dict[str, object]) -> None:
+    letter = read(b"", Properties(headers=headers))
+    assert letter.died_at == NOW
+    assert letter.attempt == 1
+    assert letter.reason == "unexplained"
+
+
+def test_the_brokers_own_reason_is_named() -> None:
+    letter = read(b"", Properties(headers={"x-death": [{"reason": "rejected", "queue": "smena.sales"}]}))
+    assert letter.reason == "broker_rejected"

@@ -1,0 +1,130 @@
+"""`smena dead …`: look at dead letters, those in rows and those that still lie in queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+
+import click
+
+from smena.amqp.names import dead_queue, lost_queue
+from smena.book import load_books
+from smena.errors import SmenaError
+from smena.records.dead_letters import DeadLetters, StoredLetter
+from smena.settings import Settings, load
+from smena.store.database import Database
+from workers.broker.depths import depths_once
+
+
+@click.group()
+def dead() -> None:
+    """Look at dead letters: why, when, where, how often."""
+
+
+@dead.command(name="list")
+@click.option("--reason", help="Only letters with this reason.")
+@click.option("--queue", help="Only letters of jobs of this queue.")
+@click.option("--actor", help="Only letters of this actor.")
+@click.option("--fingerprint", help="Only letters of one kind of failure at one place.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many.")
+def list_letters(reason: str | None, queue: str | None, actor: str | None, fingerprint: str | None, limit: int) -> None:
+    """List dead letters, the newest first, then their number by reason and how many still lie in queues."""
+    settings = _settings()
+    if settings.database.url is None:
+        click.echo("without PostgreSQL only the counts in queues are known")
+    else:
+        with _letters(settings) as letters:
+            found = letters.newest(reason=reason, queue=queue, actor=actor, fingerprint=fingerprint, limit=limit)
+            counted = letters.count_by_reason()
+        for stored in found:
+            click.echo(_line(stored))
+        click.echo(f"{sum(counted.values())} in rows: {_counts(counted) or 'none'}")
+    _echo_queues(settings)
+
+
+@dead.command()
+@click.argument("which", metavar="ID")
+@click.option("--body", is_flag=True, help="Print the message's body too; it holds the job's arguments.")
+def show(which: str, body: bool) -> None:
+    """Show a dead letter by its number, or all of a job by the job's id."""
+    with _letters(_settings()) as letters:
+        found = letters.get(int(which)) if which.isdecimal() and len(which) < 19 else None
+        stored = [found] if found else letters.of_job(which)
+    if not stored:
+        raise click.ClickException(f"no dead letter {which}")
+    for one in stored:
+        _echo_letter(one, with_body=body)
+
+
+def _echo_letter(stored: StoredLetter, *, with_body: bool) -> None:
+    letter = stored.letter
+    facts = {
+        "letter": stored.id,
+        "job": letter.job_id,
+        "actor": letter.actor,
+        "attempt": letter.attempt,
+        "reason": letter.reason,
+        "error": letter.error_class,
+        "text": letter.error_text,
+        "died": letter.died_at.isoformat(),
+        "first sent": letter.first_enqueued_at and letter.first_enqueued_at.isoformat(),
+        "archived": stored.archived_at.isoformat(),
+        "queue": letter.queue,
+        "source": letter.source,
+        "worker": letter.worker,
+        "build": letter.build,
+        "request": letter.request_id,
+        "fingerprint": letter.fingerprint,
+        "body": f"{len(letter.body)} bytes",
+    }
+    for name, value in facts.items():
+        click.echo(f"{name:<13}{'' if value is None else value}".rstrip())
+    if letter.traceback:
+        click.echo(letter.traceback)
+    if with_body:
+        click.echo(letter.body.decode("utf-8", "backslashreplace"))
+    click.echo()
+
+
+def _line(stored: StoredLetter) -> str:
+    letter = stored.letter
+    died = f"{letter.died_at:%Y-%m-%d %H:%M:%S}"
+    actor = letter.actor or "(not decodable)"
+    return f"{stored.id:>8}  {died}  {actor:<24}{letter.reason:<22}attempt {letter.attempt:<4}{letter.job_id}"
+
+
+def _echo_queues(settings: Settings) -> None:
+    if not settings.amqp.urls:
+        return
+    prefix = settings.amqp.prefix
+    queues = [dead_queue(prefix, queue) for queue in _known_queues(settings)]
+    try:
+        lying = depths_once(settings.amqp, [*queues, lost_queue(prefix)])
+    except SmenaError as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"{sum(lying.values())} still in queues: {_counts(lying) or 'none'}")
+
+
+def _known_queues(settings: Settings) -> Sequence[str]:
+    return sorted({*load_books(settings.books).queues(), *settings.worker.queues})
+
+
+def _counts(counted: dict[str, int]) -> str:
+    ranked = sorted(counted.items(), key=lambda entry: (-entry[1], entry[0]))
+    return ", ".join(f"{name} {count}" for name, count in ranked if count)
+
+
+def _settings() -> Settings:
+    try:
+        return load()
+    except SmenaError as error:
+        raise click.ClickException(str(error)) from error
+
+
+@contextmanager
+def _letters(settings: Settings) -> Iterator[DeadLetters]:
+    try:
+        with closing(Database(settings.database, "smena-cli", pool_size=1)) as database:
+            yield DeadLetters(database)
+    except SmenaError as error:
+        raise click.ClickException(str(error)) from error
