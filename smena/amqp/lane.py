@@ -1,0 +1,260 @@
+"""Run the publishing channel: what waits, what is under way, what the broker answers.
+
+Lives on the link thread; `put` is called from any. One message that makes the broker close the channel
+must not take the others with it: after such a close the unconfirmed are sent again one at a time until
+they are through, so that the next close names its culprit.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from pika.channel import Channel
+
+from smena.amqp.faults import is_verdict, refused_publish
+from smena.amqp.fieldtable import encode_table
+from smena.amqp.frames import publish_content, publish_head
+from smena.amqp.link import Connection
+from smena.amqp.outgoing import Pending, Unconfirmed
+from smena.amqp.topology import Declarer
+from smena.clock import Clock, Deadline
+from smena.errors import BrokerBlocked, BrokerLost, PublishRefused, PublishTimeout, SmenaError, Unroutable, Unsendable
+from smena.telemetry import events
+
+_REOPEN_S: Final = 0.1
+
+
+class Lane:
+    """The way of all messages of a publisher."""
+
+    def __init__(self, connection: Connection, prefix: str, clock: Clock) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._declarer = Declarer(connection, prefix)
+        self._inbox: deque[Sequence[Pending]] = deque()
+        self._waiting: deque[Pending] = deque()
+        self._declaring: dict[tuple[str, bool], list[Pending]] = {}
+        self._unconfirmed = Unconfirmed()
+        self._deadlines: deque[Pending] = deque()
+        self._timer_is_set = False
+        self._channel: Channel | None = None
+        self._suspects = 0
+        self._idle = threading.Event()
+        self._stopping = False
+
+    # --- from any thread ----------------------------------------------------------------------
+
+    def put(self, pending: Sequence[Pending]) -> None:
+        """Take messages over."""
+        if pending:
+            self._inbox.append(pending)
+            self._connection.thread.post(self._take)
+
+    def start(self) -> None:
+        """Open the channel whenever the connection is up."""
+        self._connection.listen(self)
+
+    def stop(self, deadline: Deadline) -> bool:
+        """Wait until nothing is under way; what is left at the deadline gets its error."""
+        self._connection.thread.post(self._begin_stop)
+        if self._idle.wait(deadline.left_s()):
+            return True
+        self._connection.thread.post(self._give_up)
+        return False
+
+    # --- told by the connection ---------------------------------------------------------------
+
+    def connection_up(self) -> None:
+        """Open the channel of this epoch."""
+        self._connection.open_channel(self._opened)
+
+    def connection_down(self, _reason: str) -> None:
+        """Keep what is unconfirmed for the next channel."""
+        self._channel_ends(self._connection.last_error)
+
+    def connection_unblocked(self) -> None:
+        """Send what has waited."""
+        self._pump()
+
+    # --- the channel --------------------------------------------------------------------------
+
+    def _opened(self, channel: Channel) -> None:
+        channel.add_on_close_callback(self._closed)
+        channel.add_on_return_callback(self._returned)
+        channel.confirm_delivery(lambda _frame: None, callback=lambda _frame: self._ready(channel))
+
+    def _ready(self, channel: Channel) -> None:
+        self._channel = channel
+        self._connection.tap.sinks[channel.channel_number] = self
+        self._pump()
+
+    def _closed(self, channel: Channel, reason: BaseException) -> None:
+        self._connection.tap.sinks.pop(channel.channel_number, None)
+        if channel is not self._channel or not self._connection.is_up:
+            return
+        self._channel_ends(reason)
+        self._connection.thread.loop.call_later(_REOPEN_S, self._reopen)
+
+    def _reopen(self) -> None:
+        if self._channel is None and self._connection.is_up:
+            self.connection_up()
+
+    def _channel_ends(self, reason: BaseException | None) -> None:
+        self._channel = None
+        left, self._unconfirmed = self._unconfirmed.take_all(), Unconfirmed()
+        if reason is not None and is_verdict(reason) and left:
+            if len(left) == 1:
+                pending = left.pop()
+                self._settle(pending, refused_publish(reason, pending.outgoing.exchange, pending.outgoing.routing_key))
+            self._suspects = len(left) or max(0, self._suspects - 1)
+        self._waiting.extendleft(reversed(left))
+
+    # --- sending ------------------------------------------------------------------------------
+
+    def _take(self) -> None:
+        while self._inbox:
+            pending = self._inbox.popleft()
+            self._waiting.extend(pending)
+            self._deadlines.extend(pending)
+        self._set_timer()
+        self._pump()
+
+    def _pump(self) -> None:
+        waiting = self._waiting
+        while waiting and self._channel is not None and not self._connection.blocked:
+            if self._suspects and len(self._unconfirmed):
+                return
+            pending = waiting.popleft()
+            if pending.batch is not None and self._is_declared(pending):
+                self._write(self._channel.channel_number, pending)
+
+    def _is_declared(self, pending: Pending) -> bool:
+        """Say whether the message may go; if not, it is put aside until its queue is declared."""
+        queue = pending.outgoing.declare
+        if queue is None:
+            return True
+        delayed = pending.outgoing.exchange != ""
+        if self._declarer.knows(queue, delayed=delayed):
+            return True
+        aside = self._declaring.setdefault((queue, delayed), [])
+        aside.append(pending)
+        if len(aside) == 1:
+            self._declarer.queue(queue, lambda error: self._declared((queue, delayed), error), delayed=delayed)
+        return False
+
+    def _declared(self, key: tuple[str, bool], error: SmenaError | None) -> None:
+        aside = self._declaring.pop(key, [])
+        if error is None or isinstance(error, BrokerLost):
+            self._waiting.extendleft(reversed(aside))
+            self._pump()
+            return
+        for pending in aside:
+            self._settle(pending, error)
+
+    def _write(self, channel: int, pending: Pending) -> None:
+        outgoing = pending.outgoing
+        header = pending.encoded.with_entry(encode_table({"smena-seq": self._unconfirmed.next_tag()}))
+        try:
+            head = _head(channel, outgoing.exchange, outgoing.routing_key)
+        except ValueError as error:
+            self._settle(pending, Unsendable("exchange or routing key", error=str(error)))
+            return
+        self._connection.write(head + publish_content(channel, header, outgoing.body, self._connection.body_max))
+        self._unconfirmed.sent(pending)
+        pending.sent = True
+
+    # --- answers (a sink of the tap) ----------------------------------------------------------
+
+    def delivered(
+        self, consumer_tag: bytes, tag: int, redelivered: bool, address: bytes, header: bytes, body: bytes
+    ) -> None:
+        """Never called: nothing is consumed on this channel."""
+
+    def confirmed(self, tag: int, multiple: bool, positive: bool) -> None:
+        """Settle what the broker took, or did not take, or took and returned."""
+        for pending in self._unconfirmed.answered(tag, multiple=multiple):
+            if self._suspects:
+                self._suspects -= 1
+            if pending.returned is not None and not pending.redeclared and pending.outgoing.declare:
+                self._declare_again(pending)
+            else:
+                self._settle(pending, pending.returned if positive else PublishRefused("a nack"))
+
+    def read_ends(self) -> None:
+        """Let go of the settled, and send what has waited for them."""
+        self._prune()
+        if self._waiting:
+            self._pump()
+
+    def _returned(self, _channel: Channel, method: Any, properties: Any, _body: bytes) -> None:
+        """Note the error; the confirm that follows a return settles the message."""
+        pending = self._unconfirmed.get((properties.headers or {}).get("smena-seq", 0))
+        if pending is not None:
+            facts = {"exchange": method.exchange, "routing_key": method.routing_key}
+            pending.returned = Unroutable(f"{method.reply_code} {method.reply_text}", **facts)
+
+    def _declare_again(self, pending: Pending) -> None:
+        """Declare the queue that was there in this epoch and is not now, once; nothing has the message yet."""
+        pending.redeclared = True
+        pending.returned = None
+        self._declarer.forget(pending.outgoing.declare or "")
+        self._waiting.append(pending)
+
+    # --- outcomes -----------------------------------------------------------------------------
+
+    def _settle(self, pending: Pending, error: SmenaError | None) -> None:
+        batch, pending.batch = pending.batch, None
+        if batch is None:
+            return
+        if error is not None and events.wanted(events.PUBLISH_FAILED):
+            properties, queue = pending.outgoing.properties, pending.outgoing.declare
+            facts = {"job": properties.message_id, "actor": properties.type, "queue": queue, "error": str(error)}
+            events.emit(events.PUBLISH_FAILED, **facts)
+        batch.settled(pending.index, error)
+
+    def _prune(self) -> None:
+        deadlines = self._deadlines
+        while deadlines and deadlines[0].batch is None:
+            deadlines.popleft()
+        if self._stopping and not deadlines and not self._inbox:
+            self._idle.set()
+
+    def _set_timer(self) -> None:
+        if not self._timer_is_set and self._deadlines:
+            self._timer_is_set = True
+            wait_s = max(0.0, self._deadlines[0].deadline_s - self._clock.monotonic())
+            self._connection.thread.loop.call_later(wait_s, self._expire)
+
+    def _expire(self) -> None:
+        self._timer_is_set = False
+        now = self._clock.monotonic()
+        while self._deadlines and (self._deadlines[0].batch is None or self._deadlines[0].deadline_s <= now):
+            self._settle_late(self._deadlines.popleft())
+        self._set_timer()
+        self._prune()
+
+    def _settle_late(self, pending: Pending) -> None:
+        if self._connection.blocked:
+            self._settle(pending, BrokerBlocked(sent=pending.sent))
+        elif self._channel is None:
+            self._settle(pending, BrokerLost(sent=pending.sent))
+        else:
+            self._settle(pending, PublishTimeout(sent=pending.sent))
+
+    def _begin_stop(self) -> None:
+        self._stopping = True
+        self._prune()
+
+    def _give_up(self) -> None:
+        while self._deadlines:
+            self._settle_late(self._deadlines.popleft())
+        self._idle.set()
+
+
+@lru_cache(maxsize=1024)
+def _head(channel: int, exchange: str, routing_key: str) -> bytes:
+    return publish_head(channel, exchange, routing_key)

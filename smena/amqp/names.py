@@ -1,0 +1,113 @@
+"""Name Smena's queues and exchanges, and find the way of a delay. Pure.
+
+All names begin with a prefix (the setting `amqp.prefix`), so that a fleet never meets queues that a
+plain Dramatiq project declared under the same logical names, nor those of another fleet.
+
+A delay is the sum of the delay levels it passes: level ``n`` holds a message for ``2**n`` units of
+64 ms. The routing key is the delay in bits, the highest level first, and then the target queue's name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from smena.errors import DelayTooLong, Misconfigured
+
+LEVELS: Final = 24
+"""Fixed for ever: a bit's place in the routing key is its level."""
+
+UNIT_MS: Final = 64
+"""What level 0 holds; a power of two near the time that one hop between levels takes."""
+
+SIGNIFICANT_BITS: Final = 8
+"""A delay is rounded up to so many: less than 1 % longer, and at most 8 hops instead of 24."""
+
+MAX_DELAY_MS: Final = ((1 << SIGNIFICANT_BITS) - 1 << LEVELS - SIGNIFICANT_BITS) * UNIT_MS
+"""The longest delay that the levels hold: 12 days and 9 hours."""
+
+_MAX_NAME: Final = 127
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+_RESERVED: Final = re.compile(r"lost|canary|delay(\..*)?|(.*\.)?dead")
+
+
+def check_queue_name(name: str) -> str:
+    """Return the logical queue name if it can be one.
+
+    Raise `Misconfigured` for an empty or long name, for characters other than letters, digits, ``_``
+    and ``-`` between single dots (``*`` and ``#`` are wildcards where delays are bound), and for names
+    that would meet Smena's own (`lost`, `canary`, `delay…`, `….dead`).
+    """
+    if len(name) > _MAX_NAME or _NAME.fullmatch(name) is None:
+        raise Misconfigured(
+            "a queue name is 1 to 127 letters, digits, '_' or '-', in words parted by dots", queue=repr(name[:200])
+        )
+    if _RESERVED.fullmatch(name):
+        raise Misconfigured("this queue name is one of Smena's own", queue=repr(name))
+    return name
+
+
+def work_queue(prefix: str, queue: str) -> str:
+    """Return the name of a work queue on the broker."""
+    return f"{prefix}.{queue}"
+
+
+def dead_queue(prefix: str, queue: str) -> str:
+    """Return the name of the queue that holds the dead letters of a work queue."""
+    return f"{prefix}.{queue}.dead"
+
+
+def lost_queue(prefix: str) -> str:
+    """Return the name of the queue, and of its exchange, for delayed messages that found no target."""
+    return f"{prefix}.lost"
+
+
+def canary_queue(prefix: str) -> str:
+    """Return the name of the queue to which canaries come back through the delay levels."""
+    return f"{prefix}.canary"
+
+
+def delay_exchange(prefix: str, level: int) -> str:
+    """Return the name of a level's exchange, which is its queue's name too."""
+    return f"{prefix}.delay.v1.{level:02d}"
+
+
+def due_exchange(prefix: str) -> str:
+    """Return the name of the exchange that a message reaches after its last level."""
+    return f"{prefix}.delay.v1.due"
+
+
+def due_pattern(queue: str) -> str:
+    """Return the binding key of a target queue: exactly one ``*`` per level, then the name.
+
+    A shorter ``#.mail`` would also match what is meant for ``eu.mail``.
+    """
+    return f"{'*.' * LEVELS}{queue}"
+
+
+def delay_units(delay_ms: int) -> int:
+    """Return the delay in units, rounded up to 8 significant bits; raise `DelayTooLong`."""
+    units = max(1, -(-delay_ms // UNIT_MS))
+    spare = max(0, units.bit_length() - SIGNIFICANT_BITS)
+    rounded = -(-units >> spare) << spare
+    if rounded.bit_length() > LEVELS:
+        raise DelayTooLong(delay_ms=delay_ms, longest_ms=MAX_DELAY_MS)
+    return rounded
+
+
+def delay_route(prefix: str, delay_ms: int, queue: str) -> tuple[str, str]:
+    """Return exchange and routing key by which a message reaches ``queue`` after ``delay_ms``.
+
+    It enters at its highest level, so that short delays pass no exchange in vain.
+    """
+    units = delay_units(delay_ms)
+    bits = ".".join(f"{units:0{LEVELS}b}")
+    return delay_exchange(prefix, units.bit_length() - 1), f"{bits}.{queue}"
+
+
+def delayed_target(routing_key: str) -> str | None:
+    """Return the logical queue that a delay's routing key ends in, or None if it is no such key."""
+    words = routing_key.split(".", LEVELS)
+    if len(words) <= LEVELS or not set(words[:LEVELS]) <= {"0", "1"}:
+        return None
+    return words[LEVELS]

@@ -1,0 +1,207 @@
+"""Publish so that every message ends as confirmed or as a typed error.
+
+Confirms and `mandatory` are always on, many messages are in flight, each has a deadline. What a lost
+channel left unconfirmed is sent again on the next one under the same id until its deadline: the broker may
+then hold it twice, never not at all. While the broker takes nothing (alarm), nothing is sent, and the
+deadlines go on.
+
+Errors: `TooLarge`, `Unsendable`, `DelayTooLong` before anything is sent; `Unroutable` when there is no
+queue; `PublishRefused` for a nack; `TopologyMismatch` when the queue is there with other arguments;
+`BrokerLost`, `BrokerBlocked` or `PublishTimeout` at the deadline, after which the message may still arrive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from smena.amqp import codec, names
+from smena.amqp.deadletter import Death, dead_properties
+from smena.amqp.lane import Lane
+from smena.amqp.link import Connection
+from smena.amqp.outgoing import Batch, Outcomes, Outgoing, Pending
+from smena.amqp.properties import Properties, encode_properties
+from smena.amqp.window import Window
+from smena.clock import Clock, Deadline
+from smena.errors import BrokerBlocked, BrokerLost, Misconfigured, PublishTimeout, SmenaError, TooLarge
+from smena.job import Job
+from smena.settings.groups import Amqp
+
+_GRACE_S: Final = 5.0
+"""Beyond the deadline a blocking call waits so long for the link thread; then the thread is stuck."""
+
+_CHUNK: Final = 200
+"""`send_many` hands over so many at a time: enough to fill a socket write, few enough to start early."""
+
+
+class Publisher:
+    """Publish on one connection. A service; belongs to the process that made it (not to its forks)."""
+
+    def __init__(self, connection: Connection, settings: Amqp, clock: Clock) -> None:
+        self.name = "publisher"
+        self._connection = connection
+        self._settings = settings
+        self._clock = clock
+        self._lane = Lane(connection, settings.prefix, clock)
+        self._window = Window(settings.publish_window, _window_bytes(settings), clock)
+        self._pid = os.getpid()
+
+    # --- what is published --------------------------------------------------------------------
+
+    def outgoing_for(self, job: Job, delay_s: float = 0.0) -> Outgoing:
+        """Return the message of a job, now or later; raise `Unsendable` or `Misconfigured` (queue name)."""
+        queue = names.check_queue_name(job.queue)
+        wire = codec.encode(job)
+        delay_ms = math.ceil(delay_s * 1000)
+        if delay_ms <= 0:
+            return Outgoing("", names.work_queue(self._settings.prefix, queue), wire.body, wire.properties, queue)
+        exchange, routing_key = names.delay_route(self._settings.prefix, delay_ms, queue)
+        return Outgoing(exchange, routing_key, wire.body, wire.properties, queue)
+
+    def dead_letter(self, queue: str, body: bytes, properties: Properties, death: Death) -> Outgoing:
+        """Return the dead letter of a message as it came: its own bytes, and why, when and where it died."""
+        routing_key = names.dead_queue(self._settings.prefix, queue)
+        return Outgoing("", routing_key, body, dead_properties(properties, death), queue, any_size=True)
+
+    # --- without waiting ----------------------------------------------------------------------
+
+    def publish(self, outgoings: Sequence[Outgoing], done: Callable[[Outcomes], object]) -> None:
+        """Hand messages over; ``done`` gets an outcome for each, once, on the link thread. Never blocks.
+
+        ``done`` must be cheap and must not raise. Nothing bounds what is handed over but the caller.
+        """
+        if os.getpid() != self._pid:
+            raise Misconfigured("a publisher was carried over a fork; make it in the process that uses it")
+        if not outgoings:
+            self._connection.thread.post(lambda: done([]))
+            return
+        batch = Batch(len(outgoings), done)
+        deadline_s = self._clock.monotonic() + self._settings.publish_timeout_s
+        pending: list[Pending] = []
+        refused: list[tuple[int, SmenaError]] = []
+        for index, outgoing in enumerate(outgoings):
+            try:
+                pending.append(self._prepared(outgoing, batch, index, deadline_s))
+            except SmenaError as error:
+                refused.append((index, error))
+        if refused:
+            self._connection.thread.post(lambda: batch.refused(refused))
+        self._lane.put(pending)
+
+    def _prepared(self, outgoing: Outgoing, batch: Batch, index: int, deadline_s: float) -> Pending:
+        if len(outgoing.body) > self._settings.max_body_bytes and not outgoing.any_size:
+            raise TooLarge(bytes=len(outgoing.body), most=self._settings.max_body_bytes)
+        return Pending(outgoing, encode_properties(outgoing.properties), batch, index, deadline_s)
+
+    # --- waiting for the outcome --------------------------------------------------------------
+
+    def send(self, job: Job, *, delay_s: float = 0.0) -> None:
+        """Publish one job and wait until it is confirmed; raise a typed error if it is not."""
+        error = self.publish_and_wait([self.outgoing_for(job, delay_s)])[0]
+        if error is not None:
+            raise error
+
+    async def asend(self, job: Job, *, delay_s: float = 0.0) -> None:
+        """Publish one job and await its confirm; raise a typed error if it is not."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Outcomes] = loop.create_future()
+
+        def done(outcomes: Outcomes) -> None:
+            loop.call_soon_threadsafe(_fulfil, future, outcomes)
+
+        self.publish([self.outgoing_for(job, delay_s)], done)
+        error = (await future)[0]
+        if error is not None:
+            raise error
+
+    def send_many(self, jobs: Sequence[Job]) -> Outcomes:
+        """Publish jobs and wait; return an outcome for each, in order (None: confirmed)."""
+        outcomes: Outcomes = [None] * len(jobs)
+        places: list[int] = []
+        outgoings: list[Outgoing] = []
+        for place, job in enumerate(jobs):
+            try:
+                outgoings.append(self.outgoing_for(job))
+                places.append(place)
+            except SmenaError as error:
+                outcomes[place] = error
+        for place, outcome in zip(places, self.publish_and_wait(outgoings), strict=True):
+            outcomes[place] = outcome
+        return outcomes
+
+    def publish_and_wait(self, outgoings: Sequence[Outgoing]) -> Outcomes:
+        """Publish messages and wait; memory is bounded by the window, whatever their number."""
+        if self._connection.thread.is_current():
+            raise RuntimeError("the link thread cannot wait for itself")
+        receipts = [self._publish_chunk(outgoings[at : at + _CHUNK]) for at in range(0, len(outgoings), _CHUNK)]
+        return [outcome for receipt in receipts for outcome in receipt.wait(self._patience_s())]
+
+    def _publish_chunk(self, chunk: Sequence[Outgoing]) -> Receipt:
+        size = sum(len(outgoing.body) for outgoing in chunk)
+        if not self._window.enter(len(chunk), size, Deadline.within(self._settings.publish_timeout_s, self._clock)):
+            return Receipt.of([self._why_full() for _ in chunk])
+        receipt = Receipt(lambda: self._window.leave(len(chunk), size))
+        self.publish(chunk, receipt.fill)
+        return receipt
+
+    def _why_full(self) -> SmenaError:
+        if self._connection.blocked:
+            return BrokerBlocked()
+        return PublishTimeout("the window is full") if self._connection.is_up else BrokerLost()
+
+    def _patience_s(self) -> float:
+        return self._settings.publish_timeout_s + _GRACE_S
+
+    # --- a service ----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to publish as soon as the connection is up."""
+        self._lane.start()
+
+    def stop(self, deadline: Deadline) -> bool:
+        """Wait for what is under way; what is left then gets `BrokerLost`."""
+        return self._lane.stop(deadline)
+
+
+class Receipt:
+    """What a blocking call waits for. A bare lock: an Event costs four times as much."""
+
+    __slots__ = ("_lock", "_on_fill", "_outcomes")
+
+    def __init__(self, on_fill: Callable[[], None]) -> None:
+        self._on_fill = on_fill
+        self._outcomes: Outcomes = []
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    @classmethod
+    def of(cls, outcomes: Outcomes) -> Receipt:
+        """Return a receipt that is filled already."""
+        receipt = cls(lambda: None)
+        receipt.fill(outcomes)
+        return receipt
+
+    def fill(self, outcomes: Outcomes) -> None:
+        """Take the outcomes and let the waiting one go."""
+        self._outcomes = outcomes
+        self._on_fill()
+        self._lock.release()
+
+    def wait(self, patience_s: float) -> Outcomes:
+        """Return the outcomes; raise `PublishTimeout` when the link thread is stuck."""
+        if not self._lock.acquire(timeout=patience_s):
+            raise PublishTimeout("the link thread does not answer")
+        return self._outcomes
+
+
+def _fulfil(future: asyncio.Future[Outcomes], outcomes: Outcomes) -> None:
+    if not future.done():  # whoever awaited it may have been cancelled
+        future.set_result(outcomes)
+
+
+def _window_bytes(settings: Amqp) -> int:
+    return max(64 * 1024 * 1024, 2 * settings.max_body_bytes)
