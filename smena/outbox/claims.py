@@ -20,9 +20,12 @@ from smena.errors import SmenaError
 from smena.store.database import Database
 from smena.telemetry.plain_text import cut
 
+BATCH_BYTES: Final = 16 * 1024 * 1024
+"""Bodies of one batch together, but for the last one; bounds memory whatever the rows hold."""
+
 _CLAIM: Final = sa.text("""
 WITH due AS (
-    SELECT seq
+    SELECT seq, due_at, octet_length(body) AS bytes
     FROM smena.outbox AS o
     WHERE state = 'pending' AND due_at <= clock_timestamp()
       AND (lease_until IS NULL OR lease_until <= clock_timestamp())
@@ -33,11 +36,14 @@ WITH due AS (
     ORDER BY due_at, seq
     LIMIT :batch
     FOR UPDATE SKIP LOCKED
+), fitting AS (
+    SELECT seq FROM (SELECT seq, sum(bytes) OVER (ORDER BY due_at, seq) - bytes AS before FROM due) AS measured
+    WHERE before < :bytes
 )
 UPDATE smena.outbox AS o
 SET owner = :owner, term = o.term + 1, lease_until = clock_timestamp() + make_interval(secs => :lease_s)
-FROM due
-WHERE o.seq = due.seq
+FROM fitting
+WHERE o.seq = fitting.seq
 RETURNING o.seq, o.term, o.id, o.actor, o.queue, o.exchange, o.routing_key, o.body, CAST(o.properties AS text),
           o.tries
 """)
@@ -103,8 +109,8 @@ class Claims:
         self._database = database
 
     def take(self, batch: int) -> list[Row]:
-        """Claim up to ``batch`` due rows, in the order of their writing."""
-        values = {"batch": batch, "owner": self.owner, "lease_s": self.lease_s}
+        """Claim up to ``batch`` due rows, in the order of their writing; fewer where their bodies are large."""
+        values = {"batch": batch, "bytes": BATCH_BYTES, "owner": self.owner, "lease_s": self.lease_s}
         with self._database.transaction() as connection:
             rows = connection.execute(_CLAIM, values).tuples().all()
         return sorted(Row._make(row) for row in rows)
