@@ -1,0 +1,224 @@
+"""Do the main job once, in front of an audience: a shop's sales through a real fleet, with a kill in the middle.
+
+    ./run demo [FILE] [--processes N] [--json] [--keep]
+
+Services, fleet, mail provider and publisher are real processes; this one starts them, kills one worker in
+the middle of its jobs, drains another, waits until all is quiet, and asks a program that believes none of
+them for the verdict. Exit status: 0 the run is good; 1 it is not, with the reasons; 2 it could not be made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import psycopg
+
+from examples.shop import retail_file
+from examples.shop.depths import Depths
+from examples.shop.event_log import EventLog
+from examples.shop.fleet import Fleet, Interference
+from examples.shop.live_table import LiveTable
+from examples.shop.programs import Broken, Program
+from examples.shop.result import Result, result_of
+from examples.shop.stage import Stage
+from examples.shop.standing import Observer, Standing
+from smena.errors import SmenaError
+
+_EXAMPLE: Final = Path(__file__).resolve().parent.parent / "retail.csv"
+_BOOT_S: Final = 60.0
+_VERDICT_S: Final = 600.0
+_STILL_S: Final = 90.0
+"""Time without any change after which the run is judged as it stands; longer than any retry's wait."""
+_DRAIN_S: Final = 45.0
+_CLOSE_LOOK_S: Final = 0.003
+_LOOK_S: Final = 0.2
+
+
+class Demo:
+    """One run: its programs, and what is seen of them."""
+
+    def __init__(self, stage: Stage, file: Path, processes: int, *, quiet: bool) -> None:
+        self._stage = stage
+        self._file = file
+        self._processes = processes
+        self._quiet = quiet
+        self._fleet = Fleet(stage.state_dir)
+        self._interference = Interference(self._fleet)
+        self._events = EventLog(stage.event_log)
+
+    def run(self) -> Result:
+        """Run the demo on a stage that is set, and return what it came to."""
+        with ExitStack() as ends:
+            mail_url = self._start_provider(ends)
+            env = self._stage.env(mail_url, self._processes)
+            connection = self._migrate(ends, env)
+            fleet = self._start_fleet(ends, env)
+            began = time.monotonic()
+            publisher = self._start("publisher", ["examples.shop.publisher", str(self._file)], env, ends)
+            self._watch(connection, ends, fleet, publisher)
+            seconds = time.monotonic() - began
+            self._say("stopping the fleet and judging")
+            publisher.end()
+            fleet.end(within_s=_DRAIN_S)
+            left = self._left()
+            verdict = self._judge(env)
+        return self._result(verdict, seconds, left)
+
+    def _start(self, name: str, arguments: list[str], env: dict[str, str], ends: ExitStack) -> Program:
+        program = Program(name, arguments, env, self._stage.files)
+        ends.callback(program.end)
+        return program
+
+    def _start_provider(self, ends: ExitStack) -> str:
+        arguments = ["examples.shop.mail_provider", "--log", str(self._stage.mail_log)]
+        provider = self._start("mail-provider", arguments, self._stage.env("", self._processes), ends)
+        for _ in _patiently(provider, _BOOT_S):
+            if lines := provider.lines():
+                return lines[0]
+        raise Broken(provider.complaint("did not start"))
+
+    def _migrate(self, ends: ExitStack, env: dict[str, str]) -> psycopg.Connection[Any]:
+        upgrade = self._start("upgrade", ["workers.cli", "db", "upgrade"], env, ends)
+        if upgrade.wait(_BOOT_S) != 0:
+            raise Broken(upgrade.complaint("of the database failed"))
+        connection = ends.enter_context(psycopg.connect(self._stage.database_url, autocommit=True))
+        self._stage.require_empty_shop(connection)
+        return connection
+
+    def _start_fleet(self, ends: ExitStack, env: dict[str, str]) -> Program:
+        self._say(f"starting the fleet: relay, archivist, {self._processes} worker processes")
+        fleet = self._start("fleet", ["workers.cli", "up"], env, ends)
+        for _ in _patiently(fleet, _BOOT_S):
+            if self._fleet.is_ready():
+                return fleet
+        raise Broken(fleet.complaint(f"was not ready within {_BOOT_S:g} s"))
+
+    def _watch(self, connection: psycopg.Connection[Any], ends: ExitStack, fleet: Program, publisher: Program) -> None:
+        """Interfere as soon as that can be done, then wait until the run is quiet or stands still."""
+        depths = Depths(self._stage.amqp_url, self._stage.prefix)
+        ends.callback(depths.close)
+        observer = Observer(connection, depths, self._fleet, self._events, self._stage.mail_log)
+        table = ends.enter_context(LiveTable(shown=not self._quiet))
+        moved = now = observer.look(publisher)
+        quiet_looks = 0
+        while quiet_looks < 3 and now.at_s - moved.at_s < _STILL_S:
+            self._interfere_until(now.at_s + _LOOK_S)
+            fleet.require_alive()
+            publisher.require_alive()
+            now = observer.look(publisher)
+            table.show(now)
+            moved = now if now.has_moved_since(moved) else moved
+            quiet_looks = quiet_looks + 1 if now.is_quiet and self._has_interfered(now, moved) else 0
+
+    def _interfere_until(self, at_s: float) -> None:
+        while (left_s := at_s - time.monotonic()) > 0:
+            self._interference.act()
+            time.sleep(left_s if self._interference.killed else min(left_s, _CLOSE_LOOK_S))
+
+    def _has_interfered(self, now: Standing, moved: Standing) -> bool:
+        """Say whether kill and drain are over, or will not come: nothing moves and nobody was killed."""
+        if self._interference.killed is None:
+            return now.at_s - moved.at_s > 1.0
+        return self._interference.is_done
+
+    def _left(self) -> int:
+        """Return the messages in all queues now that nobody consumes."""
+        depths = Depths(self._stage.amqp_url, self._stage.prefix)
+        try:
+            return depths.everywhere()
+        finally:
+            depths.close()
+
+    def _judge(self, env: dict[str, str]) -> dict[str, Any]:
+        arguments = ["workers.drills.ledger", str(self._file), "--mails", str(self._stage.mail_log), "--json"]
+        self._stage.mail_log.touch()
+        with ExitStack() as ends:
+            ledger = self._start("ledger", arguments, env, ends)
+            if ledger.wait(_VERDICT_S) not in (0, 1):
+                raise Broken(ledger.complaint("could not judge"))
+            verdict: dict[str, Any] = json.loads(ledger.last_line() or "{}")
+        return verdict
+
+    def _result(self, verdict: dict[str, Any], seconds: float, left: int) -> Result:
+        self._events.read_on()
+        return result_of(
+            verdict,
+            killed_running=self._interference.killed_running,
+            drained=self._interference.is_done,
+            redelivered=self._events.counts["job.redelivered"],
+            repeats_absorbed=self._events.counts["once.hit"],
+            left=left,
+            seconds=round(seconds, 3),
+            rate=round((verdict["effects"] + verdict["dead"]) / seconds, 1),
+            latency_ms=self._events.latency_ms(),
+        )
+
+    def _say(self, text: str) -> None:
+        if not self._quiet:
+            print(text, file=sys.stderr, flush=True)
+
+
+def _patiently(program: Program, within_s: float) -> Iterator[None]:
+    """Go on while the program lives and time is left."""
+    ends_at = time.monotonic() + within_s
+    while time.monotonic() < ends_at:
+        program.require_alive()
+        yield
+        time.sleep(0.02)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the demo and print what it came to."""
+    options = _options(arguments)
+    file: Path = options.file.absolute()
+    stage = Stage(dict(os.environ))
+    try:
+        retail_file.inspect(file)
+        with _ended_by_sigterm(), stage.set(keep=options.keep):
+            result = Demo(stage, file, options.processes, quiet=options.json).run()
+    except SmenaError as fault:
+        print(f"demo: {fault}", file=sys.stderr)
+        return 2
+    print(result.as_json() if options.json else result.as_text())
+    if options.keep:
+        print(stage.how_to_look(), file=sys.stderr)
+    return 1 if result.faults() else 0
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="./run demo", description="A shop's sales through a real fleet.")
+    parser.add_argument("file", nargs="?", type=Path, default=_EXAMPLE, help=".csv or .ndjson, each also with .gz")
+    parser.add_argument("--processes", type=int, default=2, help="worker processes (default 2)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    parser.add_argument("--keep", action="store_true", help="leave the services up and say how to look at them")
+    options = parser.parse_args(arguments)
+    if options.processes < 1:
+        parser.error("--processes must be at least 1")
+    return options
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM unwind the stack, so that nothing is left running."""
+
+    def end(_number: int, _frame: object) -> NoReturn:
+        raise SystemExit(128 + signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

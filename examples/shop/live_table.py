@@ -1,0 +1,53 @@
+"""Show the run as a table that changes in place; at a terminal only."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from examples.shop.standing import Standing
+
+_WINDOW_S = 3.0
+
+
+class LiveTable:
+    """A table on stderr while the ``with`` block lasts; silent where that is no terminal."""
+
+    def __init__(self, *, shown: bool) -> None:
+        console = Console(stderr=True)
+        self._live = Live(console=console, auto_refresh=False) if shown and console.is_terminal else None
+        self._past: list[Standing] = []
+
+    def __enter__(self) -> LiveTable:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, standing: Standing) -> None:
+        """Draw the table anew."""
+        if self._live is not None:
+            self._live.update(self._table(standing), refresh=True)
+
+    def _table(self, now: Standing) -> Table:
+        table = Table(title="A shop's sales through the fleet")
+        for heading in ("published", "waiting", "running", "retried", "done", "dead", "rate", "queue latency"):
+            table.add_column(heading, justify="right")
+        published = now.progress.lines + now.charge_jobs + now.mail_jobs
+        latency = f"p50 {now.latency_ms['p50']:,.0f} ms  p99 {now.latency_ms['p99']:,.0f} ms" if now.latency_ms else "–"
+        cells = (published, now.waiting, now.running, now.events["job.retried"], now.done, now.dead)
+        table.add_row(*(f"{cell:,}" for cell in cells), f"{self._rate(now):,.0f}/s", latency)
+        return table
+
+    def _rate(self, now: Standing) -> float:
+        self._past = [past for past in self._past if now.at_s - past.at_s <= _WINDOW_S] + [now]
+        first = self._past[0]
+        return (now.done - first.done) / (now.at_s - first.at_s) if now.at_s > first.at_s else 0.0
