@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 VENV: Final = ROOT / ".venv"
@@ -121,7 +121,7 @@ def shell(arguments: list[str]) -> int:
     environ = _environ(own_services=True)
     smena = str(VENV / "bin" / "smena")
     if subprocess.run([smena, "local", "up"], env=environ, check=False).returncode != 0:
-        return 1
+        raise Refused("the services did not come up")
     listed = subprocess.run([smena, "local", "env"], env=environ, check=True, capture_output=True, text=True).stdout
     for line in listed.splitlines():
         name, _, value = line.removeprefix("export ").partition("=")
@@ -167,7 +167,7 @@ def _print_commands(status: int) -> int:
 # Running something in the environment
 
 
-def _become(arguments: Sequence[str], *, extra: str = "dev", own_services: bool = True) -> int:
+def _become(arguments: Sequence[str], *, extra: str = "dev", own_services: bool = True) -> NoReturn:
     """Replace this process, so that signals and the exit status are the command's own."""
     _furnish(extra)
     sys.stdout.flush()

@@ -155,7 +155,10 @@ def _without_guard(proof: Proof, tree: Path) -> Iterator[None]:
 def _copy_of_tree() -> Iterator[Path]:
     """Copy what git would take, so that no cache and no private service comes along."""
     listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
     ).stdout
     with tempfile.TemporaryDirectory(prefix="smena-proofs-") as folder:
         tree = Path(folder)

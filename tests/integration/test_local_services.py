@@ -44,7 +44,7 @@ def processes_in(root: Path) -> list[str]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                place = os.readlink(entry / "cwd")
+                place = str((entry / "cwd").readlink())
                 name = (entry / "comm").read_text().strip()
             except OSError:
                 continue
@@ -113,10 +113,12 @@ def test_what_a_kill_left_behind_is_cleaned(local: LocalServices, root: Path, na
     assert service.pid is not None
     os.kill(service.pid, signal.SIGKILL)  # its children and its epmd live on, its pid file stays
     eventually(lambda: service.pid is None)
+    left = set(processes_in(root))
 
     again: Service = getattr(LocalServices(root, NOTHING_GIVEN), name)
     assert again.start()
     assert again.ready()
+    assert not left & set(processes_in(root))
     again.kill()
     assert processes_in(root) == []
 

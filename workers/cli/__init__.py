@@ -38,11 +38,11 @@ FAMILIES: Final[dict[str, Family]] = {
 class LazyGroup(click.Group):
     """Know the commands from a table and import a command's file when it is called."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, _ctx: click.Context) -> list[str]:
         """Return the names in the table's order."""
         return list(FAMILIES)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return the named command, or None for an unknown name."""
         family = FAMILIES.get(cmd_name)
         if family is None:
@@ -51,7 +51,7 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands from the table alone, so that help imports no family."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, family.summary) for name, family in FAMILIES.items()])

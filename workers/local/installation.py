@@ -100,4 +100,4 @@ def _find(program: str) -> str | None:
 
 
 def _only(folder: Path, pattern: str) -> Path:
-    return sorted(folder.glob(pattern))[-1]
+    return max(folder.glob(pattern))

@@ -20,7 +20,7 @@ _TRIES: Final = 1_000
 
 
 def keep_ports(file: Path, names: Sequence[str]) -> dict[str, int]:
-    """Return a free port for each name: those written in ``file`` while they are all free, else new ones, written there."""
+    """Return a free port for each name: those in ``file`` while they are all free, else new ones, written there."""
     kept = read_ports(file)
     if set(kept) == set(names) and all(_is_free(port) for port in kept.values()):
         return kept

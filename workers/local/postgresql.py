@@ -18,6 +18,7 @@ from workers.local.unprivileged import Identity, identity_for
 
 DATABASE: Final = "smena"
 USER: Final = "smena"
+_DATABASE_EXISTS: Final = "SELECT 1 FROM pg_database WHERE datname = 'smena'"
 _MAX_CONNECTIONS: Final = 200
 _ASK_S: Final = 5.0
 _INIT_S: Final = 120.0
@@ -68,7 +69,7 @@ class PostgreSQL(Service):
 
     def finish(self) -> None:
         """Make the database `smena` at the first start."""
-        if self._psql("postgres", f"SELECT 1 FROM pg_database WHERE datname = '{DATABASE}'") == "":
+        if self._psql("postgres", _DATABASE_EXISTS) == "":
             self._psql("postgres", f"CREATE DATABASE {DATABASE}")
 
     @property

@@ -50,7 +50,7 @@ def end_all(folder: Path, programs: Collection[str], deadline: Deadline) -> bool
 def _look(pid: int, home: str) -> Resident | None:
     try:
         # The link cannot be read for the dead (zombies) and for other users' processes.
-        if not f"{os.readlink(f'/proc/{pid}/cwd')}/".startswith(f"{home}/"):
+        if not Path(f"/proc/{pid}/cwd").readlink().is_relative_to(home):
             return None
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

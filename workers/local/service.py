@@ -70,7 +70,7 @@ class Service(ABC):
     def prepare(self) -> Launch:
         """Write what the server needs into its folder, and say how to start it."""
 
-    def finish(self) -> None:
+    def finish(self) -> None:  # noqa: B027 - most services need nothing
         """Do what must be done once the server answers; by default nothing."""
 
     def pages(self) -> dict[str, str]:

@@ -37,7 +37,7 @@ class Valkey(Service):
         config = self.folder / "valkey.conf"
         config.write_text(
             f"bind {LOOPBACK}\nport {self.ports['redis']}\nrequirepass {self.password}\n"
-            f"daemonize no\nappendonly yes\nsave \"\"\nset-proc-title no\n",
+            f'daemonize no\nappendonly yes\nsave ""\nset-proc-title no\n',
             encoding="ascii",
         )
         config.chmod(0o600)
