@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import psycopg
@@ -28,9 +28,9 @@ from sqlalchemy.orm import Session
 from smena.errors import DatabaseBusy, Permanent, TimedOut
 from smena.records import once_keys
 from smena.records.once_keys import OnceKey
-from smena.store.database import Database, translated
-from smena.store.faults import is_lost
-from smena.store.held import AsyncHoldableConnection, HoldableConnection
+from smena.store.database import Database
+from smena.store.faults import is_lost, translated
+from smena.store.held import AsyncHoldableConnection, HoldableConnection, async_driver_of, driver_of
 
 __all__ = ["InvalidResult", "KeyInUse", "Once", "OnceKey", "OnceResult"]
 
@@ -73,7 +73,7 @@ class Once:
         Raises `KeyInUse`, `DatabaseLost`, `DatabaseBusy`, `InvalidResult`, and whatever ``body`` raises;
         in each case nothing was committed, except that a lost answer to the commit is `DatabaseLost` too.
         """
-        with self._connection() as connection, _ended(connection):
+        with self._database.lend() as connection, _ended(connection):
             with _key_errors(key):
                 driver, taken = self._take(connection, key)
                 if not taken:
@@ -132,13 +132,6 @@ class Once:
         finally:
             await session.close()
 
-    @contextmanager
-    def _connection(self) -> Iterator[sa.Connection]:
-        with translated():
-            connection = self._database.engine.connect()
-        with connection:
-            yield connection
-
     @asynccontextmanager
     async def _aconnection(self) -> AsyncIterator[AsyncConnection]:
         connection = self._database.aengine.connect()
@@ -154,25 +147,25 @@ class Once:
 
         A pooled connection may have died while it was idle. Nothing has happened yet, so it is replaced once.
         """
-        driver = _driver(connection)
+        driver = driver_of(connection)
         try:
             return driver, once_keys.taken(driver.hold(self._opening(driver, key), once_keys.PREPARE))
         except psycopg.Error as error:
             if not is_lost(error):
                 raise
             connection.invalidate(error)
-        driver = _driver(connection)
+        driver = driver_of(connection)
         return driver, once_keys.taken(driver.hold(self._opening(driver, key), once_keys.PREPARE))
 
     async def _atake(self, connection: AsyncConnection, key: OnceKey) -> tuple[AsyncHoldableConnection, bool]:
-        driver = await _adriver(connection)
+        driver = await async_driver_of(connection)
         try:
             return driver, once_keys.taken(await driver.hold(self._opening(driver, key), once_keys.PREPARE))
         except psycopg.Error as error:
             if not is_lost(error):
                 raise
             await connection.invalidate(error)
-        driver = await _adriver(connection)
+        driver = await async_driver_of(connection)
         return driver, once_keys.taken(await driver.hold(self._opening(driver, key), once_keys.PREPARE))
 
     def _opening(self, driver: HoldableConnection | AsyncHoldableConnection, key: OnceKey) -> bytes:
@@ -188,7 +181,7 @@ def _ended(connection: sa.Connection) -> Iterator[None]:
         if not connection.invalidated:
             usable = False
             try:
-                usable = not _struck(error) and _driver(connection).drop()
+                usable = not _struck(error) and driver_of(connection).drop()
             finally:
                 if not usable:
                     connection.invalidate(error)
@@ -203,7 +196,7 @@ async def _aended(connection: AsyncConnection) -> AsyncIterator[None]:
         if not connection.invalidated:
             usable = False
             try:
-                usable = not _struck(error) and await (await _adriver(connection)).drop()
+                usable = not _struck(error) and await (await async_driver_of(connection)).drop()
             finally:
                 if not usable:
                     await connection.invalidate(error)
@@ -227,14 +220,6 @@ def _struck(error: BaseException) -> bool:
     A time limit strikes as an exception in the thread; shutdown and cancellation are no `Exception`.
     """
     return isinstance(error, TimedOut) or not isinstance(error, Exception)
-
-
-def _driver(connection: sa.Connection) -> HoldableConnection:
-    return cast("HoldableConnection", connection.connection.driver_connection)
-
-
-async def _adriver(connection: AsyncConnection) -> AsyncHoldableConnection:
-    return cast("AsyncHoldableConnection", (await connection.get_raw_connection()).driver_connection)
 
 
 def _quote(driver: HoldableConnection | AsyncHoldableConnection) -> once_keys.Quote:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from typing import Any, Final, Protocol
 
 import sqlalchemy as sa
@@ -20,8 +20,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, c
 from sqlalchemy.orm import Session
 
 from smena.errors import Misconfigured
-from smena.store.faults import translate
+from smena.store.faults import translated
 from smena.store.held import AsyncHoldableConnection, HoldableConnection
+from smena.store.lanes import Lanes
 
 _LIVENESS: Final[dict[str, str | int]] = {
     "keepalives": 1,
@@ -81,6 +82,7 @@ class Database:
         }
         self._opening = threading.Lock()
         self._engine: sa.Engine | None = None
+        self._lanes = Lanes(lambda: self.engine.connect())
         self._aengine: AsyncEngine | None = None
 
     @property
@@ -118,8 +120,12 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[sa.Connection]:
         """Lend a connection in a transaction, committed at the end; driver errors come out translated."""
-        with translated(), self.engine.begin() as connection:
+        with translated(), self.lend() as connection, connection.begin():
             yield connection
+
+    def lend(self) -> AbstractContextManager[sa.Connection]:
+        """Lend a connection in no transaction; driver errors come out as they are."""
+        return self._lanes.lend()
 
     @asynccontextmanager
     async def atransaction(self) -> AsyncIterator[AsyncConnection]:
@@ -135,6 +141,7 @@ class Database:
 
     def close(self) -> None:
         """Close what the threads' engine holds."""
+        self._lanes.close()
         if self._engine is not None:
             self._engine.dispose()
 
@@ -142,18 +149,6 @@ class Database:
         """Close what the event loop's engine holds; call it on that loop."""
         if self._aengine is not None:
             await self._aengine.dispose()
-
-
-@contextmanager
-def translated() -> Iterator[None]:
-    """Raise driver errors of the block as errors of the taxonomy, where it has one for them."""
-    try:
-        yield
-    except Exception as error:
-        known = translate(error)
-        if known is None or known is error:
-            raise
-        raise known from error
 
 
 def connection_string(url: str, settings: DatabaseSettings, application_name: str) -> str:

@@ -7,6 +7,8 @@ author can say what they mean; settle treats them as unexpected.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import psycopg
@@ -50,6 +52,18 @@ def translate(error: BaseException) -> SmenaError | None:
             return DatabaseLost(_first_line(error.orig or error))
         error = error.orig or error
     return _of_driver(error) if isinstance(error, psycopg.Error) else None
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raise driver errors of the block as errors of the taxonomy, where it has one for them."""
+    try:
+        yield
+    except Exception as error:
+        known = translate(error)
+        if known is None or known is error:
+            raise
+        raise known from error
 
 
 def is_lost(error: BaseException) -> bool:

@@ -12,12 +12,14 @@ round trip each: several statements in one simple query. Measured with 8 threads
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import psycopg
+import sqlalchemy as sa
 from psycopg import generators, pq
 from psycopg.errors import error_from_result
 from psycopg.pq.abc import PGresult
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from smena.errors import DatabaseLost, Permanent
 
@@ -25,6 +27,7 @@ _MARK: Final = b"SAVEPOINT smena_held"
 _KEEP_SO_FAR: Final = b"RELEASE SAVEPOINT smena_held;SAVEPOINT smena_held"
 _DROP_SO_FAR: Final = b"ROLLBACK TO SAVEPOINT smena_held"
 
+_IDLE: Final = pq.TransactionStatus.IDLE
 _IN_TRANSACTION: Final = frozenset({pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR})
 _FAILED: Final = frozenset({pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE})
 
@@ -80,7 +83,7 @@ class HoldableConnection(psycopg.Connection[Any]):
                 self._exchange(b"ROLLBACK")
         except psycopg.Error:
             return False
-        return self.prepared is not None and self.pgconn.transaction_status == pq.TransactionStatus.IDLE
+        return self.prepared is not None and self.pgconn.transaction_status == _IDLE
 
     def commit(self) -> None:
         """Commit; while held, only make what was done so far safe from `rollback`."""
@@ -93,7 +96,7 @@ class HoldableConnection(psycopg.Connection[Any]):
         """Roll back; while held, only to the last `commit` or the beginning of the hold."""
         if self.held:
             self._exchange(_DROP_SO_FAR)
-        else:
+        elif self.pgconn.transaction_status != _IDLE:  # asked for twice per job by the layers above, in vain
             super().rollback()
 
     def _exchange(self, query: bytes) -> list[PGresult]:
@@ -132,7 +135,7 @@ class AsyncHoldableConnection(psycopg.AsyncConnection[Any]):
                 await self._exchange(b"ROLLBACK")
         except psycopg.Error:
             return False
-        return self.prepared is not None and self.pgconn.transaction_status == pq.TransactionStatus.IDLE
+        return self.prepared is not None and self.pgconn.transaction_status == _IDLE
 
     async def commit(self) -> None:
         """See `HoldableConnection.commit`."""
@@ -145,13 +148,23 @@ class AsyncHoldableConnection(psycopg.AsyncConnection[Any]):
         """See `HoldableConnection.rollback`."""
         if self.held:
             await self._exchange(_DROP_SO_FAR)
-        else:
+        elif self.pgconn.transaction_status != _IDLE:
             await super().rollback()
 
     async def _exchange(self, query: bytes) -> list[PGresult]:
         async with self.lock:
             self.pgconn.send_query(query)
             return _checked(self, await self.wait(generators.execute(self.pgconn)))
+
+
+def driver_of(connection: sa.Connection) -> HoldableConnection:
+    """Return the driver's connection under SQLAlchemy's; `Database` opens no other kind."""
+    return cast("HoldableConnection", connection.connection.driver_connection)
+
+
+async def async_driver_of(connection: AsyncConnection) -> AsyncHoldableConnection:
+    """Do the same on the event loop."""
+    return cast("AsyncHoldableConnection", (await connection.get_raw_connection()).driver_connection)
 
 
 def _opened(opening: bytes) -> bytes:

@@ -20,7 +20,8 @@ from psycopg.conninfo import make_conninfo
 
 from smena.clock import SYSTEM, Clock, Deadline
 from smena.errors import DatabaseBusy
-from smena.store.database import libpq_url, translated
+from smena.store.database import libpq_url
+from smena.store.faults import translated
 from smena.store.migrations.folders import Folder, Part, Revision
 
 OWN: Final = Path(__file__).parent
