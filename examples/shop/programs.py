@@ -8,13 +8,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from smena.errors import SmenaError
+from smena.errors import Refused
 from workers.process.lineage import die_with_parent
 
 _TAIL = 2_000
 
 
-class Broken(SmenaError):
+class Broken(Refused):
     """One of the demo's programs failed."""
 
 
