@@ -10,7 +10,8 @@ import msgspec
 
 from smena.amqp import codec
 from smena.amqp.names import check_queue_name, work_queue
-from smena.amqp.publisher import Outgoing
+from smena.amqp.outgoing import Outgoing
+from smena.amqp.properties import Properties
 from smena.errors import Misconfigured, Undecodable, Unsendable
 from smena.outbox.claims import Row
 
@@ -30,7 +31,7 @@ def outgoing_of(row: Row, prefix: str) -> Outgoing:
     return Outgoing(row.exchange, row.routing_key or "", row.body, properties, row.queue)
 
 
-def _properties(row: Row) -> codec.Properties:
+def _properties(row: Row) -> Properties:
     try:
         return codec.properties_from_json(row.properties)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:

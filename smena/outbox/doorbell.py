@@ -24,6 +24,8 @@ import psycopg
 
 from smena.backoff import Backoff, Pause
 from smena.clock import Clock
+from smena.telemetry import events
+from smena.telemetry.plain_text import error_text
 
 CHANNEL: Final = "smena_outbox"
 SLEEPERS: Final = 0x736D656E61_01
@@ -55,11 +57,9 @@ class Doorbell:
         self,
         connect: Callable[[], psycopg.Connection[Any]],
         clock: Clock,
-        on_loss: Callable[[psycopg.Error], None],
     ) -> None:
         self._connect = connect
         self._clock = clock
-        self._on_loss = on_loss
         self._connection: psycopg.Connection[Any] | None = None
         self._lies = False
         self._retry_at_s = 0.0
@@ -136,7 +136,7 @@ class Doorbell:
     def _lose(self, error: psycopg.Error) -> None:
         self._drop()
         self._retry_at_s = self._clock.monotonic() + self._pause.next_s()
-        self._on_loss(error)
+        events.emit(events.RELAY_DEAF, error=error_text(error))
 
     def _drop(self) -> None:
         self._lies = False

@@ -143,7 +143,7 @@ def test_writers_ring_only_while_a_relay_sleeps(database: Database) -> None:
     from smena.clock import SYSTEM
     from smena.outbox.doorbell import Doorbell, Rest
 
-    bell = Doorbell(lambda: database.connect(autocommit=True), SYSTEM, lambda error: pytest.fail(str(error)))
+    bell = Doorbell(lambda: database.connect(autocommit=True), SYSTEM)
     with closing(bell), database.connect(autocommit=True) as ear:
         ear.execute("LISTEN smena_outbox")
         with database.transaction() as connection:

@@ -15,8 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from smena.amqp.publisher import Outgoing
-
+from smena.amqp.outgoing import Outgoing
 from smena.clock import Clock, Deadline
 from smena.errors import Permanent, SmenaError
 from smena.lifecycle import Loop

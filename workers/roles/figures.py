@@ -1,0 +1,36 @@
+"""Count what the roles' events tell of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from smena.telemetry import events, metric
+from smena.telemetry.event import Occurrence
+from smena.telemetry.tally import Board
+
+
+def count_events(board: Board) -> Callable[[], None]:
+    """Raise the board's counters when relay and archivist tell of something; return the way out."""
+
+    def count(occurrence: Occurrence) -> None:
+        fields = occurrence.fields
+        match occurrence.event:
+            case events.OUTBOX_SENT:
+                board.add(metric.OUTBOX_SENT, by=fields["rows"])
+            case events.OUTBOX_PARKED:
+                board.add(metric.OUTBOX_PARKED)
+            case events.ARCHIVIST_MOVED:
+                board.add(metric.DEAD_LETTERS_MOVED, fields["queue"], by=fields["moved"])
+            case events.RELAY_CLAIM_LOST:
+                board.add(metric.STALE_WRITES, "outbox", by=fields["rows"])
+            case events.LOOP_FAILED:
+                board.add(metric.LOOP_FAILURES, fields["loop"])
+
+    counted = [
+        events.OUTBOX_SENT,
+        events.OUTBOX_PARKED,
+        events.ARCHIVIST_MOVED,
+        events.RELAY_CLAIM_LOST,
+        events.LOOP_FAILED,
+    ]
+    return events.subscribe(count, only=counted)

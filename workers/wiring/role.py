@@ -1,0 +1,79 @@
+"""Live as one role's process: start, say ready once all is reached, report, drain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from smena.amqp.link import Connection
+from smena.errors import DatabaseLost
+from smena.lifecycle import Group
+from smena.settings import Settings
+from smena.store.database import Database
+from smena.store.schema_version import require
+from smena.telemetry.tally import Board
+from workers.process.child import Child
+from workers.process.exits import Exit
+from workers.roles.pulse import Pulse
+
+_ASK_AGAIN_S: Final = 0.5
+_LOOK_S: Final = 0.05
+
+
+class Ticking(Protocol):
+    """A loop that a probe watches."""
+
+    @property
+    def tick(self) -> int:
+        """A number that moves while the loop lives."""
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a role is made of, as far as its life is concerned."""
+
+    services: Group
+    loops: Mapping[str, Ticking]
+    board: Board
+    check: Callable[[], None]
+    unreachable: Callable[[], list[str]]
+
+
+def live(role: Role, settings: Settings, child: Child) -> int:
+    """Run the role until a drain is asked for and done; return the exit code."""
+    while not _passes(role.check):
+        child.report(role.board.snapshot(), {}, ["database"])
+        if child.wait(_ASK_AGAIN_S):
+            return Exit.DRAINED
+    role.services.start()
+    is_ready = False
+    while not child.wait(settings.telemetry.tally_s if is_ready else _LOOK_S):
+        unreachable = role.unreachable()
+        if not is_ready and not unreachable:
+            child.ready()
+            is_ready = True
+        child.report(role.board.snapshot(), {name: loop.tick for name, loop in role.loops.items()}, unreachable)
+    ended = role.services.stop(child.drain_deadline(settings.worker.drain_s))
+    return Exit.DRAINED if ended else Exit.DRAIN_OVERRAN
+
+
+def check_schema(database: Database) -> None:
+    """Raise `SchemaTooOld` (or too new) if this build cannot work on the schema that is there."""
+    with database.transaction() as connection:
+        require(connection)
+
+
+def unreachable(connection: Connection, pulse: Pulse) -> list[str]:
+    """Return what does not answer, or takes nothing, now."""
+    broker_takes = connection.is_up and not connection.blocked
+    return [name for name, is_there in (("broker", broker_takes), ("database", pulse.beats())) if not is_there]
+
+
+def _passes(check: Callable[[], None]) -> bool:
+    """Say whether the check passed; False where the database does not answer yet."""
+    try:
+        check()
+    except DatabaseLost:
+        return False
+    return True
