@@ -1,1 +1,124 @@
-"""The library for services and job authors: words, publishing, outbox, store, guarantees, telemetry."""
+"""The library for services and job authors: words, publishing, outbox, store, guarantees, telemetry.
+
+`import smena` is all that a service or an author of jobs needs; every public name is here and is loaded
+when it is first used, so that importing `smena` costs nothing and does nothing.
+
+    import smena
+
+    book = smena.Book("payments")
+
+    @book.actor(queue="payments", once=lambda invoice: invoice)
+    def charge(ctx: smena.Context, /, invoice: str) -> None: ...
+
+    with smena.connect():
+        charge.send("489434")
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from smena.version import __version__
+
+if TYPE_CHECKING:
+    from smena import errors, outbox
+    from smena.book import (
+        Actor,
+        Book,
+        RemoteActor,
+        Retry,
+        Sender,
+        asend,
+        bound,
+        by_name,
+        send,
+        send_many,
+    )
+    from smena.broker import SmenaBroker
+    from smena.connected import Connected, connect
+    from smena.context import Context, following
+    from smena.errors import (
+        InvalidArguments,
+        Lost,
+        Misconfigured,
+        Overdue,
+        Permanent,
+        Refused,
+        Shutdown,
+        SmenaError,
+        Transient,
+        Unsendable,
+    )
+    from smena.job import Job
+    from smena.settings import Settings, app_settings
+
+__all__ = [
+    "Actor",
+    "Book",
+    "Connected",
+    "Context",
+    "InvalidArguments",
+    "Job",
+    "Lost",
+    "Misconfigured",
+    "Overdue",
+    "Permanent",
+    "Refused",
+    "RemoteActor",
+    "Retry",
+    "Sender",
+    "Settings",
+    "Shutdown",
+    "SmenaBroker",
+    "SmenaError",
+    "Transient",
+    "Unsendable",
+    "__version__",
+    "app_settings",
+    "asend",
+    "bound",
+    "by_name",
+    "connect",
+    "errors",
+    "following",
+    "outbox",
+    "send",
+    "send_many",
+]
+
+_ROOMS: Final = {
+    "book": ("Actor", "Book", "RemoteActor", "Retry", "Sender", "asend", "bound", "by_name", "send", "send_many"),
+    "broker": ("SmenaBroker",),
+    "connected": ("Connected", "connect"),
+    "context": ("Context", "following"),
+    "errors": (
+        "InvalidArguments",
+        "Lost",
+        "Misconfigured",
+        "Overdue",
+        "Permanent",
+        "Refused",
+        "Shutdown",
+        "SmenaError",
+        "Transient",
+        "Unsendable",
+    ),
+    "job": ("Job",),
+    "settings": ("Settings", "app_settings"),
+}
+_ROOM_OF: Final = {name: room for room, names in _ROOMS.items() for name in names}
+_MODULES: Final = ("errors", "outbox")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"smena.{name}")
+    if name not in _ROOM_OF:
+        raise AttributeError(f"module 'smena' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"smena.{_ROOM_OF[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
