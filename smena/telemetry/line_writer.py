@@ -11,6 +11,7 @@ Nothing is buffered, so nothing is lost at exit.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import select
 import socket
@@ -28,10 +29,10 @@ Write = Callable[[bytes], int]
 class LineWriter:
     """Write lines to one descriptor; `dropped` counts those given up since `take_dropped` was called."""
 
-    def __init__(self, write: Write, descriptor: int, *, owned: bool) -> None:
+    def __init__(self, write: Write, descriptor: int, close: Callable[[], None] | None = None) -> None:
         self._write = write
         self._descriptor = descriptor
-        self._owned = owned
+        self._close = close
         self._deaf = False
         self.dropped = 0
 
@@ -42,7 +43,7 @@ class LineWriter:
         if stat.S_ISSOCK(mode):
             # The journal's standard error is a socket: it cannot be opened again, but one call can refuse to wait.
             ours = socket.socket(fileno=os.dup(descriptor))
-            return cls(lambda line: ours.send(line, socket.MSG_DONTWAIT), ours.fileno(), owned=False)
+            return cls(lambda line: ours.send(line, socket.MSG_DONTWAIT), ours.fileno(), ours.close)
         if stat.S_ISFIFO(mode) or os.isatty(descriptor):
             with contextlib.suppress(OSError):  # not ours to open (another user's pipe): write as it is
                 flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -57,7 +58,8 @@ class LineWriter:
 
     @classmethod
     def _to(cls, descriptor: int, *, owned: bool) -> LineWriter:
-        return cls(lambda line: os.write(descriptor, line), descriptor, owned=owned)
+        close = functools.partial(os.close, descriptor) if owned else None
+        return cls(functools.partial(os.write, descriptor), descriptor, close)
 
     def write(self, line: bytes) -> bool:
         """Write one line, with its line feed; return whether it got out. Never raises."""
@@ -83,9 +85,9 @@ class LineWriter:
 
     def close(self) -> None:
         """Close the descriptor if it was opened here."""
-        if self._owned:
-            self._owned = False
-            os.close(self._descriptor)
+        if self._close is not None:
+            self._close()
+            self._close = None
 
     def _wait(self, seconds: float) -> bool:
         """Wait for room; say whether a further try makes sense."""

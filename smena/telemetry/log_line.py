@@ -1,35 +1,43 @@
 """Make the bytes of one log line out of what is to be said.
 
-The last step of structlog's chain. It never raises and never gives more than `LINE_LIMIT` bytes: when
-a line is too long its longest texts are cut, of a traceback the beginning, since its end says most.
+The last steps of structlog's chain. They never raise and never give more than `LINE_LIMIT` bytes: of a
+line that is too long the bulkiest fields are cut, of a traceback the beginning, since its end says most.
 """
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable, MutableMapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import structlog
 
 from smena.telemetry.line_writer import LINE_LIMIT
-from smena.telemetry.plain_text import cut, text_of
-from smena.telemetry.redaction import public
+from smena.telemetry.plain_text import cut, cut_front, text_of
+from smena.telemetry.redaction import public, without_passwords
 
 Fields = MutableMapping[str, Any]
-TRACEBACK_LIMIT = 16 * 1024
-_FIRST = ("time", "level", "event")
+
+MOST_FIELDS: Final = 64
+NAME_LIMIT: Final = 100
+TRACEBACK: Final = "exception"
+_ALWAYS: Final = ("time", "level", "event", "process", "pid")
+_LAST_RESORT: Final = 256
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _encode = msgspec.json.Encoder().encode
 
 
 def sanitize(_logger: object, _method: str, fields: Fields) -> Fields:
     """Replace what may not be shown, cut and escape the rest (a processor)."""
-    return {text_of(name, 100): public(name, value, _limit(name)) for name, value in fields.items()}
-
-
-def _limit(name: str) -> int:
-    return TRACEBACK_LIMIT if name == "exception" else 2048
+    others = (name for name in fields if name not in _ALWAYS)
+    kept = itertools.chain((name for name in _ALWAYS if name in fields), itertools.islice(others, MOST_FIELDS))
+    return {
+        text_of(name, NAME_LIMIT): _traceback(fields[name]) if name == TRACEBACK else public(name, fields[name])
+        for name in kept
+    }
 
 
 def stamp(_logger: object, _method: str, fields: Fields) -> Fields:
@@ -41,48 +49,51 @@ def stamp(_logger: object, _method: str, fields: Fields) -> Fields:
 
 def to_json(fields: Fields) -> bytes:
     """Return the fields as one line of JSON."""
-    line = _encode(dict(fields))
-    while len(line) >= LINE_LIMIT and _shorten(fields, len(line) - LINE_LIMIT + 1):
-        line = _encode(dict(fields))
-    return (line if len(line) < LINE_LIMIT else _encode({name: fields.get(name) for name in _FIRST})) + b"\n"
+    line = _encode(fields)
+    return (line if len(line) < LINE_LIMIT else _fitted(fields, len(line) + 1 - LINE_LIMIT)) + b"\n"
 
 
-def _shorten(fields: Fields, excess: int) -> bool:
-    """Cut the longest text by about the excess; say whether there was one worth cutting."""
-    name, text = max(
-        ((name, value) for name, value in fields.items() if isinstance(value, str)), key=lambda pair: len(pair[1])
-    )
-    if len(text) <= 64:
-        return _drop_longest(fields)
-    keep = max(64, len(text) - excess - 8)
-    fields[name] = "…" + text[-keep:] if name == "exception" else cut(text, keep)
-    return True
-
-
-def _drop_longest(fields: Fields) -> bool:
-    """Drop the bulkiest field that is no text."""
-    sizes = {name: len(_encode(value)) for name, value in fields.items() if name not in _FIRST}
-    if not sizes:
-        return False
-    del fields[max(sizes, key=lambda name: sizes[name])]
-    return True
-
-
-def console(colors: bool) -> Callable[[Fields], bytes]:
-    """Return the renderer for a terminal: one event a line, a traceback below it, no locals."""
+def console(*, colors: bool) -> Callable[[Fields], bytes]:
+    """Return the renderer for a terminal: one event a line, a traceback below it, no control characters."""
     renderer = structlog.dev.ConsoleRenderer(
         colors=colors, exception_formatter=structlog.dev.plain_traceback, timestamp_key="time"
     )
 
     def render(fields: Fields) -> bytes:
-        text = renderer(None, "", dict(fields))
-        return cut_line(text.encode(errors="backslashreplace"))
+        shown = {_visible(name): value if name == TRACEBACK else _visible(value) for name, value in fields.items()}
+        line = str(renderer(None, "", shown)).encode(errors="backslashreplace")
+        return (line if len(line) < LINE_LIMIT else line[: LINE_LIMIT - 1]) + b"\n"
 
     return render
 
 
-def cut_line(line: bytes) -> bytes:
-    """Return the line no longer than a pipe takes as one piece."""
-    return (
-        line if len(line) < LINE_LIMIT else line[: LINE_LIMIT - 4].decode(errors="ignore").encode() + "…".encode()
-    ) + b"\n"
+def _traceback(value: object) -> str:
+    return without_passwords(cut_front(text_of(value, limit=2**20), LINE_LIMIT))
+
+
+def _fitted(fields: Fields, excess: int) -> bytes:
+    """Cut the bulkiest fields, each once, until the line fits; in the last resort say only what and when."""
+    sizes = {name: len(_encode(value)) for name, value in fields.items() if name not in _ALWAYS}
+    fitted = dict(fields)
+    for name in sorted(sizes, key=lambda name: -sizes[name]):
+        if excess <= 0:
+            break
+        fitted[name] = _shorter(name, fields[name], sizes[name], excess)
+        excess -= sizes[name] - len(_encode(fitted[name]))
+    line = _encode(fitted)
+    if len(line) < LINE_LIMIT:
+        return line
+    return _encode({name: cut(text_of(fields.get(name, "")), _LAST_RESORT) for name in _ALWAYS})
+
+
+def _shorter(name: str, value: object, size: int, excess: int) -> str:
+    """Return about that much less of a text (escapes may make it several bytes a character); of others a mark."""
+    if not isinstance(value, str):
+        return "…"
+    keep = max(0, len(value) * (size - excess) // size - len("…" * 4))
+    return cut_front(value, keep) if name == TRACEBACK else cut(value, keep)
+
+
+def _visible(value: Any) -> Any:
+    """Escape what could move a terminal's cursor or forge a line."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found.group()):02x}", value) if isinstance(value, str) else value

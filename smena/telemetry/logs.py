@@ -58,7 +58,7 @@ class _Sink:
     debug = info = warning = error = critical = exception = fatal = log = msg
 
 
-class _LibraryHandler(logging.Handler):
+class LibraryHandler(logging.Handler):
     """Bring what libraries say through `logging` into the same lines."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -76,7 +76,7 @@ class Logs:
 
     def __init__(self, outputs: tuple[Output, ...], level: Level) -> None:
         self._outputs = outputs
-        self._handler = _LibraryHandler()
+        self._handler = LibraryHandler()
         logging.getLogger().addHandler(self._handler)
         self._unsubscribe = events.subscribe(_log_occurrence, level=level)
 
@@ -114,6 +114,14 @@ def configure(settings: Telemetry, role: str, *, profile: str = "development", d
     )
     _current = Logs(outputs, settings.log_level)
     return _current
+
+
+def close() -> None:
+    """Stop logging and give everything back; without a log there is nothing to do."""
+    global _current
+    if _current is not None:
+        _current.close()
+        _current = None
 
 
 def _outputs(settings: Telemetry, profile: str, descriptor: int) -> tuple[Output, ...]:

@@ -28,6 +28,15 @@ def cut(text: str, limit: int = VALUE_LIMIT) -> str:
     return encoded[:room].decode(errors="ignore") + _CUT_MARK
 
 
+def cut_front(text: str, limit: int = VALUE_LIMIT) -> str:
+    """Return the end of the text instead, for what says most there, as a traceback does."""
+    if len(text) <= limit and len(safe := cut(text, limit)) >= len(text):
+        return safe
+    room = max(0, limit - len(_CUT_MARK.encode()))
+    encoded = _UNPRINTABLE.sub(_escape, text[-room:] if room else "").encode()
+    return _CUT_MARK + encoded[max(0, len(encoded) - room) :].decode(errors="ignore")
+
+
 def text_of(value: Any, limit: int = VALUE_LIMIT) -> str:
     """Return `str(value)`, cut and escaped, or the name of its class when it cannot be printed."""
     try:

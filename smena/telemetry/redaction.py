@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from smena.telemetry.plain_text import VALUE_LIMIT, cut, text_of
@@ -18,9 +18,10 @@ from smena.telemetry.plain_text import VALUE_LIMIT, cut, text_of
 REDACTED = "[redacted]"
 ARGUMENT_NAMES = frozenset({"args", "kwargs", "arguments", "body", "payload", "params", "parameters"})
 _SECRET_NAME = re.compile(r"password|passwd|secret|token|authorization|api_?key|cookie|credential", re.IGNORECASE)
-_ADDRESS_PASSWORD = re.compile(r"(\w+://[^\s/:@]*:)[^\s@/]+@")
-_LONGEST_LIST = 50
+_ADDRESS_PASSWORD = re.compile(r"(\w{2,30}://[^\s/:@]{0,200}:)[^\s@/]+@")
+_MOST_PARTS = 50
 _DEEPEST = 4
+_LONGEST_PASSWORD = 512
 _INT64 = 2**63
 
 Plain = str | int | float | bool | list[Any] | dict[str, Any] | None
@@ -36,7 +37,7 @@ def public(name: str, value: object, limit: int = VALUE_LIMIT) -> Plain:
     if is_private(name):
         return REDACTED
     try:
-        return _plain(value, limit, _DEEPEST)
+        return _View(limit).of(value, _DEEPEST)
     except Exception:  # noqa: BLE001  (a foreign object may refuse anything it is asked)
         return f"<{type(value).__name__}>"
 
@@ -46,16 +47,37 @@ def without_passwords(text: str) -> str:
     return _ADDRESS_PASSWORD.sub(r"\1***@", text) if "://" in text else text
 
 
-def _plain(value: object, limit: int, depth: int) -> Plain:
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, int | float):
-        return _number(value)
-    if isinstance(value, str):
-        return cut(without_passwords(value[: limit + 1]), limit)
-    if isinstance(value, bytes | bytearray | memoryview):
-        return f"<{len(value)} bytes>"
-    return _collection(value, limit, depth) if depth else f"<{type(value).__name__}>"
+class _View:
+    """Walks one value, and stops after so many parts however it is nested."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._parts_left = _MOST_PARTS
+
+    def of(self, value: object, depth: int) -> Plain:
+        """Return the value as plain data."""
+        self._parts_left -= 1
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, int | float):
+            return _number(value)
+        if isinstance(value, bytes | bytearray | memoryview):
+            return f"<{len(value)} bytes>"
+        if isinstance(value, Mapping | list | tuple | set | frozenset):
+            return self._collection(value, depth - 1) if depth else f"<{type(value).__name__}>"
+        # masked before it is cut: a cut inside an address would leave a password that no longer looks like one
+        return cut(without_passwords(text_of(value, self._limit + _LONGEST_PASSWORD)), self._limit)
+
+    def _collection(self, value: Mapping[Any, Any] | Iterable[Any], depth: int) -> Plain:
+        if isinstance(value, Mapping):
+            parts = itertools.takewhile(self._has_room, value.items())
+            return {
+                text_of(key, 100): REDACTED if is_private(str(key)) else self.of(item, depth) for key, item in parts
+            }
+        return [self.of(item, depth) for item in itertools.takewhile(self._has_room, value)]
+
+    def _has_room(self, _part: object) -> bool:
+        return self._parts_left > 0
 
 
 def _number(value: int | float) -> int | float | str:
@@ -63,16 +85,3 @@ def _number(value: int | float) -> int | float | str:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else str(value)
     return int(value) if -_INT64 <= value < _INT64 else f"<integer of {value.bit_length()} bits>"
-
-
-def _collection(value: object, limit: int, depth: int) -> Plain:
-    if isinstance(value, Mapping):
-        pairs = itertools.islice(value.items(), _LONGEST_LIST)
-        return {text_of(key, 200): _member(str(key), item, limit, depth) for key, item in pairs}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(item, limit, depth - 1) for item in itertools.islice(value, _LONGEST_LIST)]
-    return without_passwords(text_of(value, limit))
-
-
-def _member(name: str, value: object, limit: int, depth: int) -> Plain:
-    return REDACTED if is_private(name) else _plain(value, limit, depth - 1)
