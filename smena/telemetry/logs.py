@@ -78,7 +78,8 @@ class Logs:
         self._outputs = outputs
         self._handler = LibraryHandler()
         logging.getLogger().addHandler(self._handler)
-        self._unsubscribe = events.subscribe(_log_occurrence, level=level)
+        self._log = structlog.get_logger().bind()
+        self._unsubscribe = events.subscribe(self._write, level=level)
 
     def close(self) -> None:
         """Stop logging and close the file."""
@@ -88,6 +89,12 @@ class Logs:
         for output in self._outputs:
             output.writer.close()
 
+    def _write(self, occurrence: Occurrence) -> None:
+        fields = occurrence.fields
+        if not RESERVED.isdisjoint(fields):
+            fields = {f"{name}_" if name in RESERVED else name: value for name, value in fields.items()}
+        self._log.log(occurrence.event.severity, occurrence.event.name, **fields)
+
 
 _current: Logs | None = None
 """The process's own log, so that configuring again replaces it."""
@@ -96,8 +103,7 @@ _current: Logs | None = None
 def configure(settings: Telemetry, role: str, *, profile: str = "development", descriptor: int = 2) -> Logs:
     """Log from now on as the settings say; ``role`` names this process in each line."""
     global _current
-    if _current is not None:
-        _current.close()
+    close()
     outputs = _outputs(settings, profile, descriptor)
     structlog.configure(
         processors=[
@@ -143,10 +149,3 @@ def _name_process(role: str) -> Callable[[object, str, Fields], Fields]:
         return fields
 
     return add
-
-
-def _log_occurrence(occurrence: Occurrence) -> None:
-    fields = occurrence.fields
-    if not RESERVED.isdisjoint(fields):
-        fields = {f"{name}_" if name in RESERVED else name: value for name, value in fields.items()}
-    structlog.get_logger().log(occurrence.event.severity, occurrence.event.name, **fields)
