@@ -59,6 +59,9 @@ Bytes = Annotated[int, Unit("bytes")]
 
 ModulePath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")]
 ModulePaths = Annotated[tuple[ModulePath, ...], BeforeValidator(_split)]
+AlembicFolders = Annotated[
+    tuple[Annotated[str, StringConstraints(min_length=1, max_length=500)], ...], BeforeValidator(_split)
+]
 QueueName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,126}$")]
 QueueNames = Annotated[tuple[QueueName, ...], BeforeValidator(_split)]
 

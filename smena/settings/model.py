@@ -25,7 +25,7 @@ from smena.settings.groups import (
     Telemetry,
     Worker,
 )
-from smena.settings.kinds import ModulePaths
+from smena.settings.kinds import AlembicFolders, ModulePaths
 from smena.settings.layer import Layer
 
 Profile = Literal["development", "production"]
@@ -67,8 +67,8 @@ class Settings(BaseSettings):
     books: ModulePaths = ()
     """Modules that hold the books of actors."""
 
-    migrations: ModulePaths = ()
-    """Packages that hold further Alembic folders; `smena db upgrade` runs them after its own."""
+    migrations: AlembicFolders = ()
+    """Further Alembic folders, each a path or `package:folder`; `smena db upgrade` runs them after its own."""
 
     amqp: Amqp = Amqp()
     database: Database = Database()
