@@ -7,7 +7,7 @@ So the *connection* knows that it is held: while it is, `commit` and `rollback` 
 
 Opening (BEGIN, the owner's statements, the savepoint) and closing (the owner's statements, COMMIT) are one
 round trip each: several statements in one simple query. Measured with 8 threads: 3 round trips in place of
-4 or, with SQLAlchemy's own `create_savepoint`, 6 (docs/adr/0007-once-holds-the-connection.md).
+4 or, with SQLAlchemy's own `create_savepoint`, 6 (docs/adr/once-holds-the-connection.md).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Keep opened connections at hand, one for each user at a time.
 
 SQLAlchemy's pool makes and takes apart three objects and resets the connection at each checkout, a tenth of
-what a small `once` job costs (docs/adr/0007-once-holds-the-connection.md). A lane is a checked-out connection
+what a small `once` job costs (docs/adr/once-holds-the-connection.md). A lane is a checked-out connection
 that goes from user to user without that; it is given back to the pool as soon as anything about it is in doubt.
 """
 
