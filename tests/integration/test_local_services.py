@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pika
 import psycopg
 import pytest
+import redis
 
 from tests.fixtures.eventually import eventually
 from workers.local.faults import NotOurs
@@ -68,6 +70,15 @@ def test_up_twice_is_up_once_and_down_leaves_no_process(local: LocalServices, ro
     LocalServices(root, NOTHING_GIVEN).down()
     eventually(lambda: processes_in(root) == [])
     assert not any(one.ready for one in local.status())
+
+
+def test_the_addresses_work_with_the_drivers(services: LocalServices) -> None:
+    addresses = services.env()
+    pika.BlockingConnection(pika.URLParameters(addresses["SMENA_AMQP_URL"])).close()
+    with psycopg.connect(addresses["SMENA_DATABASE_URL"]) as database:
+        assert database.execute("SELECT current_database()").fetchone() == ("smena",)
+    with redis.Redis.from_url(addresses["SMENA_REDIS_URL"]) as cache:
+        assert cache.ping()
 
 
 def test_two_roots_do_not_meet(local: LocalServices, services: LocalServices) -> None:
