@@ -38,7 +38,7 @@ _MULTIPLE: Final = 1
 _REQUEUE: Final = 2
 
 
-class BrokenFrame(ConnectionError):  # noqa: N818  (named as a state, like the rest of the house)
+class BrokenFrame(ConnectionError):
     """The broker's bytes are not AMQP frames."""
 
 

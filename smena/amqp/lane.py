@@ -100,7 +100,7 @@ class Lane:
         self._connection.thread.loop.call_later(_REOPEN_S, self._reopen)
 
     def _reopen(self) -> None:
-        if self._channel is None and self._connection.is_up:
+        if self._channel is None and self._connection.is_up and not self._connection.is_stopping:
             self.connection_up()
 
     def _channel_ends(self, reason: BaseException | None) -> None:
@@ -214,7 +214,10 @@ class Lane:
             properties, queue = pending.outgoing.properties, pending.outgoing.declare
             facts = {"job": properties.message_id, "actor": properties.type, "queue": queue, "error": str(error)}
             events.emit(events.PUBLISH_FAILED, **facts)
-        batch.settled(pending.index, error)
+        try:
+            batch.settled(pending.index, error)
+        except Exception as failure:  # noqa: BLE001  (the seam: one caller's `done` must not cost the others theirs)
+            events.loop_failed("publisher", failure)
 
     def _prune(self) -> None:
         deadlines = self._deadlines

@@ -101,7 +101,7 @@ class Connection:
         self._next = random.randrange(len(self._parameters))  # noqa: S311  (spreads clients over the nodes)
         self._pause = Pause(Backoff(base_s=0.1, cap_s=settings.reconnect_cap_s, floor_s=0.02))
         self._listeners: list[Listener] = []
-        self._stopping = False
+        self.is_stopping = False
         self._ended = threading.Event()
         self._came_up = threading.Event()
         self._pika: Any = None
@@ -156,7 +156,7 @@ class Connection:
         """Close the socket hard; all that is unacked is back with the broker at once."""
         if self._stream is not None and not self._stream.closed:
             self._stream.drop(ConnectionAbortedError(why))
-        elif self._stopping:
+        elif self.is_stopping:
             self._ended.set()
 
     def _add(self, listener: Listener) -> None:
@@ -165,7 +165,7 @@ class Connection:
             listener.connection_up()
 
     def _connect(self) -> None:
-        if self._stopping:
+        if self.is_stopping:
             self._ended.set()
             return
         parameters = self._parameters[self._next % len(self._parameters)]
@@ -187,7 +187,7 @@ class Connection:
         )
 
     def _opened(self, connection: Any) -> None:
-        if self._stopping:
+        if self.is_stopping:
             connection.close()
             return
         self._pause.reset()
@@ -209,7 +209,7 @@ class Connection:
         if was_up:
             for listener in self._listeners:
                 listener.connection_down(reason)
-        if self._stopping:
+        if self.is_stopping:
             self._ended.set()
             return
         retry_s = self._pause.next_s()
@@ -233,7 +233,7 @@ class Connection:
         return {"connection": self.name, "node": f"{parameters.host}:{parameters.port}"}
 
     def _begin_stop(self) -> None:
-        self._stopping = True
+        self.is_stopping = True
         if self._pika is None or self._pika.is_closed or self.blocked:
             self.drop()
         elif not self._pika.is_closing:

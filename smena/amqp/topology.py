@@ -56,6 +56,10 @@ class Declarer:
         """Declare the queue again before its next use: it seems to be gone."""
         self._done.difference_update({(queue, False), (queue, True), "delays"})
 
+    def forget_key(self, key: Hashable) -> None:
+        """Declare the plan of this key again before its next use."""
+        self._done.discard(key)
+
     def queue(self, queue: str, done: Done, *, delayed: bool = False) -> None:
         """Declare a work queue with its dead letters and, if ``delayed``, as a target of the levels."""
         if delayed:
