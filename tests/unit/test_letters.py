@@ -1,5 +1,6 @@
 """Any message becomes a dead letter's row."""
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from smena.amqp import codec
 from smena.amqp.properties import Properties
 from smena.clock import MovedClock
+from smena.errors import Undecodable
 from smena.job import Job
 from smena.records.dead_letters import DeadLetter
 from workers.roles.letters import letter_of
@@ -14,8 +16,25 @@ from workers.roles.letters import letter_of
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def read(body: bytes, properties: Properties, source: str = "smena.sales.dead") -> DeadLetter:
-    return letter_of(body, properties, queue="sales", source=source, clock=MovedClock(NOW))
+@dataclass
+class Message:
+    body: bytes
+    properties: Properties
+    queue: str = "sales"
+
+
+class Broken(Message):
+    @property  # type: ignore[misc]
+    def properties(self) -> Properties:  # type: ignore[override]
+        raise Undecodable("properties")
+
+    @properties.setter
+    def properties(self, value: Properties) -> None:
+        """Forget it."""
+
+
+def read(body: bytes, properties: Properties, kind: type[Message] = Message) -> DeadLetter:
+    return letter_of(kind(body, properties), source="smena.sales.dead", clock=MovedClock(NOW))
 
 
 def test_a_job_is_known_by_its_id_and_attempt() -> None:
@@ -56,3 +75,8 @@ def test_headers_of_any_type_are_survived(headers: dict[str, object]) -> None:
 def test_the_brokers_own_reason_is_named() -> None:
     letter = read(b"", Properties(headers={"x-death": [{"reason": "rejected", "queue": "smena.sales"}]}))
     assert letter.reason == "broker_rejected"
+
+
+def test_a_message_whose_properties_do_not_add_up_keeps_its_body() -> None:
+    letter = read(b"body", Properties(), Broken)
+    assert (letter.body, letter.reason, letter.properties) == (b"body", "unexplained", {})

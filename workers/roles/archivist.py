@@ -15,11 +15,14 @@ from smena.clock import Clock, Deadline
 from smena.lifecycle import Loop
 from smena.records.dead_letters import DeadLetter
 from smena.telemetry import events
-from workers.broker.consumer import Delivery
+from workers.broker.delivery import Delivery
 from workers.roles.inbox import Inbox
 from workers.roles.letters import letter_of
 
-BATCH: Final = 500
+BATCH: Final = 200
+"""Also the consumer's prefetch: what is held in memory."""
+
+BATCH_BYTES: Final = 16 * 1024 * 1024
 _WAIT_S: Final = 0.5
 
 
@@ -59,7 +62,7 @@ class Archivist:
         return self._loop.stop(deadline)
 
     def _round(self, _stopping: threading.Event) -> None:
-        deliveries = self._inbox.head(BATCH, _WAIT_S)
+        deliveries = self._inbox.head(BATCH, BATCH_BYTES, _WAIT_S)
         if not deliveries:
             return
         refusals = self._shelf.insert_many([self._letter(delivery) for delivery in deliveries])
@@ -72,8 +75,7 @@ class Archivist:
         self._tell(deliveries, refusals)
 
     def _letter(self, delivery: Delivery) -> DeadLetter:
-        source = self._source_of(delivery.queue)
-        return letter_of(delivery.body, delivery.properties, queue=delivery.queue, source=source, clock=self._clock)
+        return letter_of(delivery, source=self._source_of(delivery.queue), clock=self._clock)
 
     def _tell(self, deliveries: Sequence[Delivery], refusals: Sequence[Exception | None]) -> None:
         moved = Counter(one.queue for one, why in zip(deliveries, refusals, strict=True) if why is None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -27,17 +27,28 @@ _DIGEST_CHARS: Final = 32
 _UNREADABLE: Final = "unreadable"
 
 
+class Message(Protocol):
+    """What a delivery gives."""
+
+    @property
+    def queue(self) -> str: ...
+    @property
+    def body(self) -> bytes: ...
+    @property
+    def properties(self) -> Properties: ...
+
+
 def letter_of(
-    body: bytes,
-    properties: Properties,
+    message: Message,
     *,
-    queue: str,
     source: str,
     clock: Clock,
     reason: str | None = None,
     error_text: str | None = None,
 ) -> DeadLetter:
     """Return the row; ``reason`` is for letters that die here and carry none of their own."""
+    body, queue = message.body, message.queue
+    properties = _readable(message)
     headers = properties.headers or {}
     job = _job(body, properties, queue)
     died_at = _time(headers.get("smena-died-at")) or clock.now()
@@ -60,6 +71,14 @@ def letter_of(
         body=body,
         properties=_storable(properties),
     )
+
+
+def _readable(message: Message) -> Properties:
+    """Return the properties, or none where they do not add up: the body is kept all the same."""
+    try:
+        return message.properties
+    except Undecodable:
+        return Properties()
 
 
 def _job(body: bytes, properties: Properties, queue: str) -> Job | None:

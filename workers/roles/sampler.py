@@ -1,0 +1,98 @@
+"""Sample what no single process knows: depth of queues, what waits in the outbox.
+
+One archivist of the fleet does it at a time, so that a figure has one source; the others show none.
+The age of the job last started is not asked of the broker: the workers that start jobs measure it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from smena.amqp.names import dead_queue, lost_queue, work_queue
+from smena.clock import Deadline
+from smena.guarantees.solo import Solo
+from smena.lifecycle import Loop
+from smena.telemetry import events, metric
+from smena.telemetry.tally import Board
+
+EVERY_S: Final = 5.0
+BEHIND_S: Final = 60.0
+"""Age of the oldest unsent row from which on the relay has fallen behind."""
+
+DepthsOf = Callable[[Sequence[str]], Mapping[str, int]]
+Waiting = Callable[[], tuple[int, float]]
+
+
+class Sampler:
+    """The loop that samples; a service."""
+
+    name = "sampler"
+
+    def __init__(
+        self,
+        solo: Solo,
+        depths_of: DepthsOf,
+        outbox_waiting: Waiting,
+        queues: Sequence[str],
+        prefix: str,
+        board: Board,
+        *,
+        every_s: float = EVERY_S,
+    ) -> None:
+        self._solo = solo
+        self._depths_of = depths_of
+        self._outbox_waiting = outbox_waiting
+        self._queues = tuple(queues)
+        self._prefix = prefix
+        self._every_s = every_s
+        self._figures: dict[str, dict[str, float]] = {}
+        self._is_behind = False
+        self._loop = Loop("smena-sampler", self._round, self._failed)
+        for one in (metric.BACKLOG, metric.DEAD_LETTERS, metric.OUTBOX_WAITING, metric.OUTBOX_LAG):
+            board.gauge(one, lambda name=one.name: self._figures.get(name, {}))  # type: ignore[misc]
+
+    @property
+    def tick(self) -> int:
+        """Rounds so far."""
+        return self._loop.tick
+
+    def start(self) -> None:
+        """Start to sample."""
+        self._loop.start()
+
+    def stop(self, deadline: Deadline) -> bool:
+        """End after the current round and let another sample."""
+        ended = self._loop.stop(deadline)
+        if ended:
+            self._solo.leave()
+        return ended
+
+    def _round(self, stopping: threading.Event) -> None:
+        self._figures = self._sampled() if self._solo.held() else {}
+        stopping.wait(self._every_s)
+
+    def _failed(self, loop: str, error: BaseException) -> None:
+        self._figures = {}  # an old figure would look like a true one
+        events.loop_failed(loop, error)
+
+    def _sampled(self) -> dict[str, dict[str, float]]:
+        work = {work_queue(self._prefix, queue): queue for queue in self._queues}
+        dead = {dead_queue(self._prefix, queue): queue for queue in self._queues}
+        lost = {lost_queue(self._prefix): "lost"}
+        depths = self._depths_of([*work, *dead, *lost])
+        rows, lag_s = self._outbox_waiting()
+        self._tell_if_behind(rows, lag_s)
+        return {
+            metric.BACKLOG.name: {queue: depths[name] for name, queue in work.items() if name in depths},
+            metric.DEAD_LETTERS.name: {q: depths[name] for name, q in (dead | lost).items() if name in depths},
+            metric.OUTBOX_WAITING.name: {"": rows},
+            metric.OUTBOX_LAG.name: {"": lag_s},
+        }
+
+    def _tell_if_behind(self, rows: int, lag_s: float) -> None:
+        """Tell once, when the outbox falls behind."""
+        was, self._is_behind = self._is_behind, lag_s > BEHIND_S
+        if self._is_behind and not was:
+            events.emit(events.RELAY_FELL_BEHIND, rows=rows, oldest_s=round(lag_s, 1))
