@@ -97,7 +97,7 @@ def test_a_signal_during_boot_acts(fleet: FleetGrip, plan: str) -> None:
 def test_p11_children_and_their_programs_die_with_a_killed_supervisor(fleet: FleetGrip) -> None:
     fleet.start(forked=2, plain=1, subprocess=True)
     pids = [*fleet.wait_ready().values(), *fleet.pids("plain").values(), *fleet.state()["nurseries"].values()]
-    programs = [int((fleet.folder / f"program-{post}").read_text()) for post in fleet.pids()]
+    programs = [pid for post in fleet.pids() for pid in fleet.programs(post)]
 
     fleet.signal(signal.SIGKILL)
 
@@ -107,12 +107,13 @@ def test_p11_children_and_their_programs_die_with_a_killed_supervisor(fleet: Fle
 def test_p11_a_killed_childs_programs_die_with_it(fleet: FleetGrip) -> None:
     fleet.start(forked=1, subprocess=True)
     pid = fleet.wait_ready()["0"]
-    program = int((fleet.folder / "program-0").read_text())
+    programs = fleet.programs("0")
 
     os.kill(pid, signal.SIGKILL)
     fleet.wait_replaced("0", pid)
 
-    assert not alive(program)
+    assert len(programs) == 2
+    assert not [program for program in programs if alive(program)]
 
 
 def test_p22_only_the_dead_child_is_replaced(fleet: FleetGrip) -> None:

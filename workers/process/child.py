@@ -24,7 +24,7 @@ from workers.process import lineage
 from workers.process.exits import Exit
 from workers.process.faultfile import FaultFile
 from workers.process.orders import Orders
-from workers.process.pipe import Failed, Hello, Pipe, Ready, Report
+from workers.process.pipe import Draining, Failed, Hello, Pipe, Ready, Report
 from workers.process.recorder import FlightRecorder
 
 _DRAIN = frozenset({signal.SIGTERM, signal.SIGINT})
@@ -72,6 +72,7 @@ class Child:
         signal.set_wakeup_fd(self._wakeup_out.fileno(), warn_on_full_buffer=False)
         for number in _TAKEN:
             signal.signal(number, _left_to_the_thread)
+        lineage.mark_descendants(os.getpid())
         self._thread.start()
         self._pipe.send(Hello(os.getpid()))
 
@@ -87,7 +88,9 @@ class Child:
     def report(self, snapshot: dict[str, Any], loops: Mapping[str, int], unready: Sequence[str] = ()) -> bool:
         """Tell the supervisor the cumulative tally, each loop's tick and what cannot be reached now.
 
-        Never waits; return False when the report was dropped, because the next one replaces it.
+        Call it every `telemetry.tally_s`, also when nothing ran. ``loops`` are those that move every few seconds
+        however long a job takes; one that has not moved for 15 s makes the fleet count as not live. Never waits;
+        return False when the report was dropped, because the next one replaces it.
         """
         return self._pipe.send(Report(snapshot, dict(loops), tuple(unready)))
 
@@ -144,6 +147,7 @@ class Child:
         if not self.drain_requested.is_set():
             self._drain_since_s = self._clock.monotonic()
             self.drain_requested.set()
+            self._pipe.send(Draining())
 
 
 def _left_to_the_thread(_number: int, _frame: object) -> None:

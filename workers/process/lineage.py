@@ -19,6 +19,7 @@ from smena.clock import Clock, Deadline
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _HANDED_OVER_S = 10.0
+_MARK = "_SMENA_CHILD_PID"
 _SESSION_FIELD = 3
 """The session id's place in `/proc/PID/stat` after the command's closing bracket (`man 5 proc`)."""
 
@@ -57,8 +58,17 @@ def inherit_orphans() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
+def mark_descendants(leader_pid: int) -> None:
+    """Let all programs that this process will start carry its pid in their environment, wherever they go.
+
+    A program that leaves the session is still found by `end_session`, unless it was started with an environment made
+    from Python's own copy, which does not have the mark.
+    """
+    os.putenv(_MARK, str(leader_pid))
+
+
 def end_session(leader_pid: int) -> int:
-    """Kill all others in the session of that leader; return how many were found.
+    """Kill all others in the session of that leader, and those with its mark; return how many were found.
 
     Call it while the leader's process id cannot be taken by another: it lives, or was not yet reaped.
     """
@@ -77,12 +87,13 @@ def kill_session(leader_pid: int) -> None:
 
 
 def _session(leader_pid: int) -> list[int]:
+    mark = f"{_MARK}={leader_pid}".encode()
     members = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError, IndexError, ValueError):
-            fields = stat.read_text(errors="replace").rpartition(")")[2].split()
-            if int(fields[_SESSION_FIELD]) == leader_pid:
-                members.append(int(stat.parent.name))
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, IndexError, ValueError):  # it ended, or is somebody else's
+            fields = (process / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            if int(fields[_SESSION_FIELD]) == leader_pid or mark in (process / "environ").read_bytes().split(b"\0"):
+                members.append(int(process.name))
     return members
 
 

@@ -37,6 +37,10 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
     warning: str = ""
 
 
+class Draining(msgspec.Struct, frozen=True, tag="draining"):
+    """A child was asked to end and is ending; its loops may stop."""
+
+
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
     """A child cannot run and says why, in one sentence for the deployer."""
 
@@ -63,7 +67,7 @@ class Reaped(msgspec.Struct, frozen=True, tag="reaped"):
     pid: int
 
 
-Message = Hello | Ready | Failed | Report | Fork | Reaped
+Message = Hello | Ready | Draining | Failed | Report | Fork | Reaped
 
 _decode = msgspec.json.Decoder(Message)
 _encode = msgspec.json.Encoder()

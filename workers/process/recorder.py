@@ -16,6 +16,7 @@ import mmap
 import os
 import struct
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +33,9 @@ _SLOT_BYTES = 192
 _THREAD = struct.Struct("<QQ")
 _THREAD_AT = _SLOT.size
 """The native id and the Python ident (the one faulthandler prints) of the slot's thread."""
-_READ_TRIES = 200
+_SPINS = 20
+_TORN_S = 0.1
+"""How long one reading waits, over all slots, for writers that the kernel has put aside in the middle of a write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +117,8 @@ def read(path: Path) -> list[Running]:
     """Return what the slots ran, in slot order; an absent or unfinished file gives nothing."""
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
-            slots = _checked_slots(view)
-            found = (_read_slot(view, slots, slot) for slot in range(slots))
+            slots, give_up_s = _checked_slots(view), time.monotonic() + _TORN_S
+            found = (_read_slot(view, slots, slot, give_up_s) for slot in range(slots))
             return [running for running in found if running is not None]
     except (FileNotFoundError, ValueError):  # ValueError: the file is still empty
         return []
@@ -142,21 +145,28 @@ def _checked_slots(view: mmap.mmap) -> int:
     return int(slots)
 
 
-def _read_slot(view: mmap.mmap, slots: int, slot: int) -> Running | None:
-    at = _slots_at(slots) + slot * _SLOT_BYTES
-    sequence_at = _HEADER_BYTES + slot * 8
-    torn, record = True, b""
-    for _ in range(_READ_TRIES):
-        before = view[sequence_at : sequence_at + 8]
-        record = view[at : at + _SLOT_BYTES]
-        torn = bool(before[0] & 1) or view[sequence_at : sequence_at + 8] != before
-        if not torn:
-            break
+def _read_slot(view: mmap.mmap, slots: int, slot: int, give_up_s: float) -> Running | None:
+    record, torn = _whole(view, _HEADER_BYTES + slot * 8, _slots_at(slots) + slot * _SLOT_BYTES, give_up_s)
     since, attempt, job_id, actor = _SLOT.unpack_from(record)
     if since == 0:
         return None
     thread_id, thread_ident = _THREAD.unpack_from(record, _THREAD_AT)
     return Running(slot, _text(job_id), _text(actor), attempt, since, thread_id, thread_ident, torn)
+
+
+def _whole(view: mmap.mmap, sequence_at: int, at: int, give_up_s: float) -> tuple[bytes, bool]:
+    """Return a slot's bytes, and whether they may be torn because its writer did not finish in time."""
+    spin = 0
+    while True:
+        before = view[sequence_at : sequence_at + 8]
+        record = view[at : at + _SLOT_BYTES]
+        if not before[0] & 1 and view[sequence_at : sequence_at + 8] == before:
+            return record, False
+        if spin >= _SPINS:
+            if time.monotonic() > give_up_s:
+                return record, True
+            time.sleep(0.001)
+        spin += 1
 
 
 def _text(cut: bytes) -> str:

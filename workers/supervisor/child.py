@@ -11,7 +11,7 @@ import msgspec
 
 from workers.process import lineage
 from workers.process.orders import Orders
-from workers.process.pipe import Failed, Hello, Message, Pipe, Ready, Report
+from workers.process.pipe import Draining, Failed, Hello, Message, Pipe, Ready, Report
 from workers.supervisor.post import Post
 
 
@@ -34,6 +34,7 @@ class SupervisedChild:
     pid: int = 0
     ready_s: float | None = None
     heard_s: float = 0.0
+    draining: bool = False
     failure: str = ""
     report: Report = field(default_factory=Report)
     loops: dict[str, LoopSeen] = field(default_factory=dict)
@@ -77,6 +78,8 @@ class SupervisedChild:
             case Ready():
                 self.ready_s = now_s
                 self.post.was_filled = True
+            case Draining():
+                self.draining = True
             case Failed(error=error):
                 self.failure = error
             case Report(loops=loops):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,14 +68,13 @@ def collect(flight: Path, fault: Path) -> Evidence:
     return evidence
 
 
-def sweep(state_dir: Path, living: Iterable[int]) -> int:
+def sweep(state_dir: Path) -> int:
     """Remove files of processes that no longer live, left by a supervisor that was killed; return how many."""
-    kept = {str(pid) for pid in living}
     stale = [
         path
         for kind in ("flight", "fault")
         for path in state_dir.glob(f"*.{kind}")
-        if path.stem not in kept and not Path("/proc", path.stem).exists()
+        if not Path("/proc", path.stem).exists()
     ]
     for path in stale:
         path.unlink(missing_ok=True)

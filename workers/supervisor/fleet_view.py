@@ -59,11 +59,12 @@ def pids_by_role(children: Iterable[SupervisedChild]) -> dict[str, dict[int, int
 def standing_still(children: Iterable[SupervisedChild], now_s: float) -> tuple[str, ...]:
     """Return the loops that have not moved for `STALL_S`, as ``worker-0 (pid 12): link stands still for 20 s``.
 
-    A child that was ready and says nothing at all (stopped, or its interpreter held) counts as one such loop.
+    A child that was ready and says nothing at all (stopped, or its interpreter held) counts as one such loop. One that
+    starts or drains has no loops to watch; its budget and the kernel bound it.
     """
     found = []
     for child in children:
-        if child.ready_s is None:
+        if child.ready_s is None or child.draining:
             continue
         still = {name: now_s - seen.moved_s for name, seen in child.loops.items()}
         still["report"] = now_s - max(child.heard_s, child.ready_s)
@@ -86,6 +87,6 @@ def _lacks(post: Post, child: SupervisedChild | None) -> str:
         return f"{post.name}: dies again and again"
     if child is None or not child.pid:
         return f"{post.name}: not up"
-    if child.ready_s is None:
-        return f"{post.name}: starting"
+    if child.ready_s is None or child.draining:
+        return f"{post.name}: {'draining' if child.draining else 'starting'}"
     return f"{post.name}: cannot reach {', '.join(child.report.unready)}" if child.report.unready else ""

@@ -7,10 +7,10 @@ forking. Either way the process never returns from here, so nothing of a nursery
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import socket
 import sys
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -38,8 +38,8 @@ def become(orders: Orders, end: socket.socket, prepare: Callable[[Orders], tuple
     code = int(Exit.CRASHED)
     try:
         code = _live(orders, end, prepare)
-    except BaseException:  # noqa: BLE001  (the seam: whatever it was, it must not unwind into the process this was forked from)
-        traceback.print_exc()
+    except BaseException:  # the seam: whatever it was, it must not unwind into the process this was forked from
+        logging.getLogger("smena.child").exception("process.crashed")
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

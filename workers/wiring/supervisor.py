@@ -51,7 +51,7 @@ def run_supervisor(roles: Sequence[Role], settings: Settings, overrides: Mapping
         state = StateFile(owned.enter_context(_folder(settings)))
         state.take()
         owned.callback(state.release)
-        sweep(state.folder, living=())
+        sweep(state.folder)
         board = Board(SYSTEM)
         port = _open_port(settings, board)
         owned.callback(lambda: port.stop(Deadline.within(_CLOSING_S, SYSTEM)))

@@ -63,6 +63,10 @@ class FleetGrip:
         self._seen.update(pids.values())
         return pids
 
+    def programs(self, post: str) -> list[int]:
+        """Return the pids of what the post's child has started."""
+        return [int(pid) for pid in (self.folder / f"program-{post}").read_text().split()]
+
     def wait_ready(self) -> dict[str, int]:
         """Wait until the fleet is ready; return the forked role's pids."""
         eventually(lambda: self.state().get("state") == "ready")

@@ -37,7 +37,7 @@ class Plan(BaseModel):
     job: str = "short"
     """How a job behaves in a drain: ``short`` ends at once, ``waits`` for the cue ``let-go``, ``deaf`` never ends."""
     subprocess: bool = False
-    """Start a program that sleeps, as a job might; its pid goes to the file ``program-POST``."""
+    """Start two programs, as a job might, one in a session of its own; their pids go to the file ``program-POST``."""
     unready: bool = False
     """Report that the broker cannot be reached."""
     stuck: bool = False
@@ -64,8 +64,8 @@ def run(settings: Settings, child: Child) -> int:
     while plan.boots_slowly:
         time.sleep(CUE_S)
     if plan.subprocess:
-        program = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-        (folder / f"program-{child.orders.post}").write_text(str(program.pid))
+        programs = [_program(own_session=own) for own in (False, True)]
+        (folder / f"program-{child.orders.post}").write_text(" ".join(map(str, programs)))
     recorder = child.recorder(4)
     for slot in (0, 1):
         threading.Thread(target=_work, args=(recorder, slot, child, folder), daemon=True).start()
@@ -76,6 +76,11 @@ def run(settings: Settings, child: Child) -> int:
         tick += not plan.stuck
         child.report(tally.snapshot(), {"work": tick}, ("broker",) if plan.unready else ())
     return _drain(plan, settings, child, folder)
+
+
+def _program(*, own_session: bool) -> int:
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    return subprocess.Popen(command, start_new_session=own_session).pid
 
 
 def _work(recorder: FlightRecorder, slot: int, child: Child, folder: Path) -> None:

@@ -1,0 +1,76 @@
+"""`smena worker|relay|archivist|up`: which roles, with which settings."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from smena.errors import Misconfigured
+from smena.settings import Settings
+from workers.cli import fleet
+from workers.process.exits import Exit
+from workers.supervisor.post import Role
+
+Started = list[tuple[Sequence[Role], Settings, Mapping[str, Any]]]
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Started:
+    """Give what would have been started, instead of starting it."""
+    seen: Started = []
+
+    def note(roles: Sequence[Role], settings: Settings, overrides: Mapping[str, Any]) -> Exit:
+        seen.append((roles, settings, overrides))
+        return Exit.DRAIN_OVERRAN
+
+    monkeypatch.setattr(fleet, "run_supervisor", note)
+    monkeypatch.delenv("SMENA_DATABASE_URL", raising=False)
+    return seen
+
+
+def test_options_stand_for_settings_and_reach_the_children(started: Started) -> None:
+    command = ["--queues", "sales,mail", "--processes", "3", "--threads", "4", "--books", "shop.sales"]
+    result = CliRunner().invoke(fleet.worker, [*command, "--metrics-port", "0"])
+
+    [(roles, settings, overrides)] = started
+    assert result.exit_code == Exit.DRAIN_OVERRAN
+    assert roles == [Role("worker", "workers.wiring.worker", 3, forked=True)]
+    assert (settings.worker.queues, settings.worker.threads) == (("sales", "mail"), 4)
+    assert overrides == {
+        "worker.queues": "sales,mail",
+        "worker.processes": 3,
+        "worker.threads": 4,
+        "books": "shop.sales",
+        "supervisor.metrics_port": 0,
+    }
+
+
+def test_up_runs_what_can_run(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+    CliRunner().invoke(fleet.up)
+    monkeypatch.setenv("SMENA_DATABASE_URL", "postgresql://somewhere/shop")
+    CliRunner().invoke(fleet.up)
+    CliRunner().invoke(fleet.up, ["--roles", "relay, worker"])
+
+    names = [[role.name for role in roles] for roles, _, _ in started]
+    assert names == [["worker"], ["worker", "relay", "archivist"], ["relay", "worker"]]
+
+
+@pytest.mark.parametrize("command", [["--roles", "baker"], ["--processes", "0"]])
+def test_what_cannot_be_is_said_in_a_sentence(started: Started, command: list[str]) -> None:
+    result = CliRunner().invoke(fleet.up, command)
+
+    assert result.exit_code == Exit.MISCONFIGURED
+    assert result.stderr.startswith("smena: The process cannot run as it is configured")
+    assert started == []
+
+
+def test_a_refusal_of_a_child_is_the_commands_own(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_args: object) -> Exit:
+        raise Misconfigured("no such book: shop.sails")
+
+    monkeypatch.setattr(fleet, "run_supervisor", refuse)
+    result = CliRunner().invoke(fleet.relay)
+
+    assert result.exit_code == Exit.MISCONFIGURED
+    assert result.stderr.count("no such book: shop.sails") == 1

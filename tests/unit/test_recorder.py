@@ -1,0 +1,123 @@
+"""The flight recorder: written hot, read from outside at any moment."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.eventually import eventually
+from workers.process.recorder import FlightRecorder, read, read_link_tick
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Give a place for the file."""
+    return tmp_path / "1.flight"
+
+
+@pytest.fixture
+def recorder(path: Path) -> Iterator[FlightRecorder]:
+    """Give a recorder of four slots."""
+    recorder = FlightRecorder(path, 4)
+    yield recorder
+    recorder.close()
+
+
+def test_what_entered_is_read_until_it_leaves(recorder: FlightRecorder, path: Path) -> None:
+    recorder.bind(2)
+    recorder.enter(2, "6f2b", "sales.record", 3, 1700000000.25)
+
+    [running] = read(path)
+    assert (running.slot, running.job_id, running.actor) == (2, "6f2b", "sales.record")
+    assert (running.attempt, running.since) == (3, 1700000000.25)
+    assert (running.thread_id, running.thread_ident) == (threading.get_native_id(), threading.get_ident())
+    recorder.leave(2)
+    assert read(path) == []
+
+
+def test_a_new_job_in_a_slot_keeps_its_thread(recorder: FlightRecorder, path: Path) -> None:
+    recorder.bind(0)
+    for number in range(3):
+        recorder.enter(0, f"job-{number}", "a.b", 1, 1.0)
+        recorder.leave(0)
+    recorder.enter(0, "x", "a.b", 1, 1.0)
+
+    assert [(job.job_id, job.thread_id) for job in read(path)] == [("x", threading.get_native_id())]
+
+
+def test_long_names_are_cut_and_stay_text(recorder: FlightRecorder, path: Path) -> None:
+    recorder.enter(0, "j" * 500, "é" * 500, 1, 1.0)
+    recorder.enter(1, "lone \ud800", "a.b", 1, 1.0)
+
+    first, second = read(path)
+    assert first.job_id == "j" * 64
+    assert set(first.actor) == {"é"}
+    assert second.job_id == "lone ?"
+
+
+def test_the_link_tick_is_read_from_outside(recorder: FlightRecorder, path: Path) -> None:
+    recorder.link_tick = 7
+    assert read_link_tick(path) == recorder.link_tick == 7
+
+
+def test_an_absent_empty_or_strange_file_gives_nothing(tmp_path: Path) -> None:
+    absent, empty, strange = (tmp_path / name for name in ("absent", "empty", "strange"))
+    empty.touch()
+    strange.write_bytes(b"x" * 4096)
+
+    assert [read(path) for path in (absent, empty, strange)] == [[], [], []]
+    assert [read_link_tick(path) for path in (absent, strange)] == [None, None]
+
+
+def _write_for_ever(path: Path) -> None:
+    recorder = FlightRecorder(path, 2)
+    number = 0
+    while True:
+        number += 1
+        letter = "abcdefghij"[number % 10]
+        for slot in (0, 1):
+            recorder.enter(slot, letter * 36, letter * 20, number, number + 0.5)
+
+
+@pytest.fixture
+def writer(path: Path) -> Iterator[int]:
+    """Give the pid of a process that writes without pause."""
+    process = multiprocessing.get_context("spawn").Process(target=_write_for_ever, args=(path,), daemon=True)
+    process.start()
+    assert process.pid is not None
+    eventually(lambda: len(read(path)) == 2)
+    yield process.pid
+    process.kill()
+    process.join()
+    process.close()
+
+
+def test_no_reader_takes_half_a_record_for_a_whole_one(writer: int, path: Path) -> None:
+    seen = set()
+    for _ in range(3000):
+        for job in read(path):
+            if job.torn:  # said, because the kernel put the writer aside in the middle for very long
+                continue
+            assert len(set(job.job_id)) == len(set(job.actor)) == 1
+            assert job.job_id[0] == job.actor[0] == "abcdefghij"[job.attempt % 10]
+            assert job.since == job.attempt + 0.5
+            seen.add(job.attempt)
+    assert len(seen) > 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+def test_a_stopped_or_dead_writer_can_be_read(writer: int, path: Path, number: signal.Signals) -> None:
+    os.kill(writer, number)
+    eventually(lambda: _state(writer) in "TZ")
+
+    jobs = read(path)
+    assert read(path) == jobs
+    assert [job.slot for job in jobs if not job.torn]
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -1,0 +1,229 @@
+"""What the supervisor decides, without processes: backoff, figures, views, evidence, files."""
+
+import json
+import os
+import signal
+import socket
+import urllib.request
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from smena.backoff import Backoff
+from smena.clock import SYSTEM, Deadline, MovedClock
+from smena.errors import Misconfigured
+from smena.telemetry.tally import Tally
+from workers.process import faultfile
+from workers.process.exits import Exit
+from workers.process.orders import Orders
+from workers.process.pipe import Pipe, Ready, Report
+from workers.process.recorder import FlightRecorder, Running
+from workers.supervisor import evidence, fleet_view, tallies
+from workers.supervisor.child import SupervisedChild
+from workers.supervisor.evidence import Ended, Evidence
+from workers.supervisor.fleet_view import STALL_S, FleetView
+from workers.supervisor.port import Board, Port
+from workers.supervisor.post import CRASH_LOOP, Post, Role
+from workers.supervisor.state_file import StateFile, read_state
+
+BACKOFF = Backoff(0.2, 10, floor_s=0.05)
+ORDERS = Orders(role="worker", module="m", post=0, supervisor_pid=1, state_dir="/nowhere")
+
+
+@pytest.fixture
+def post() -> Post:
+    """Give the only post of a role."""
+    return Post(Role("worker", "m"), 0, BACKOFF)
+
+
+@pytest.fixture
+def pair(post: Post) -> Iterator[tuple[SupervisedChild, Pipe]]:
+    """Give a child as the supervisor sees it, and the child's own end of the pipe."""
+    ours, theirs = socket.socketpair()
+    child, pipe = SupervisedChild(post, ORDERS, Pipe(ours), 0.0, pid=12), Pipe(theirs)
+    yield child, pipe
+    child.pipe.close()
+    pipe.close()
+
+
+def test_a_crash_loop_pauses_at_the_cap(post: Post) -> None:
+    for death in range(CRASH_LOOP):
+        assert not post.looping
+        post.vacate(100.0, 12, 0.0, ended_well=False)
+        assert death == CRASH_LOOP - 1 or post.last_wait_s <= 0.2 * 2**death
+    assert post.looping
+    assert post.due_s == 100.0 + BACKOFF.cap_s
+
+
+@pytest.mark.parametrize(("healthy_s", "ended_well"), [(BACKOFF.cap_s, False), (0.0, True)])
+def test_a_healthy_spell_or_a_good_end_ends_the_row_of_deaths(post: Post, healthy_s: float, ended_well: bool) -> None:
+    for _ in range(CRASH_LOOP):
+        post.vacate(0.0, 12, 0.0, ended_well=False)
+    post.vacate(0.0, 12, healthy_s, ended_well=ended_well)
+    assert post.last_wait_s <= BACKOFF.base_s
+    assert not post.looping
+
+
+def test_p49_five_hundred_dead_children_leave_nothing_behind() -> None:
+    figures = tallies.Tallies()
+    tally = Tally()
+    tally.count("sales.record", "done")
+    for pid in range(500):
+        figures.keep(pid, {**tally.snapshot(), "gauges": {"smena_in_flight": {"sales": 1}}})
+        figures.fold(pid)
+
+    base, children = figures.figures({})
+    assert base["counters"] == {"smena_jobs_total": {"sales.record|done": 500}}
+    assert base["gauges"] == {}
+    assert children["gauges"] == {"smena_children": {}}
+
+
+def test_figures_that_do_not_fit_are_left_out() -> None:
+    figures = tallies.Tallies()
+    tally = Tally()
+    tally.latency("sales", 0.1)
+    figures.keep(1, tally.snapshot())
+    figures.keep(2, {"histograms": {"smena_queue_latency_seconds": {"sales": [1, 2]}}})
+    figures.keep(3, {"counters": "nonsense"})  # type: ignore[dict-item]
+
+    total = tallies.added(figures.figures({}))
+    assert sum(total["histograms"]["smena_queue_latency_seconds"]["sales"]) == 1
+
+
+def test_p56_a_loop_that_stands_still_is_named(pair: tuple[SupervisedChild, Pipe]) -> None:
+    child, pipe = pair
+    pipe.send(Ready())
+    for now, tick in ((0.0, 5), (STALL_S, 5), (STALL_S + 5, 5)):
+        pipe.send(Report({}, {"link": tick, "work": int(now)}))
+        child.hear(now)
+        still = fleet_view.standing_still([child], now)
+        assert still == (() if now <= STALL_S else ("worker-0 (pid 12): link stands still for 20 s",))
+
+
+def test_p56_a_child_that_says_nothing_is_named(pair: tuple[SupervisedChild, Pipe]) -> None:
+    child, pipe = pair
+    pipe.send(Ready())
+    child.hear(1.0)
+
+    assert fleet_view.standing_still([child], 1.0 + STALL_S) == ()
+    assert fleet_view.standing_still([child], 11.0 + STALL_S) == ("worker-0 (pid 12): report stands still for 25 s",)
+
+
+def test_a_child_that_talks_nonsense_is_not_heard_again(pair: tuple[SupervisedChild, Pipe]) -> None:
+    child, pipe = pair
+    child.pid = 0
+    os.write(pipe.fileno(), b"nonsense\n")
+    child.hear(0.0)
+
+    assert child.pipe.closed
+    assert "not a message" in child.failure
+
+
+def test_readiness_names_each_post_that_lacks_something(post: Post, pair: tuple[SupervisedChild, Pipe]) -> None:
+    child, pipe = pair
+    assert fleet_view.missing([post], []) == ("worker-0: not up",)
+    assert fleet_view.missing([post], [child]) == ("worker-0: starting",)
+    pipe.send(Ready())
+    pipe.send(Report({}, {}, ("broker", "database")))
+    child.hear(0.0)
+    assert fleet_view.missing([post], [child]) == ("worker-0: cannot reach broker, database",)
+    pipe.send(Report())
+    child.hear(0.0)
+    assert fleet_view.missing([post], [child]) == ()
+    assert FleetView(state="draining").not_ready() == ("draining",)
+
+
+def test_the_board_is_not_live_when_the_arbiter_stands_still() -> None:
+    clock = MovedClock(datetime(2026, 1, 1, tzinfo=UTC))
+    board = Board(clock)
+    board.publish(FleetView(state="ready"))
+    assert board.answer("/live").status == 200
+    clock.advance(STALL_S + 1)
+    answer = board.answer("/live")
+    assert (answer.status, answer.body) == (503, b"supervisor: its loop stands still for 16 s\n")
+    assert board.answer("/nowhere").status == 404
+
+
+def test_the_port_answers_while_another_client_says_nothing() -> None:
+    board = Board(SYSTEM)
+    board.publish(FleetView(state="ready"))
+    port = Port("127.0.0.1", 0, board.answer)
+    port.start()
+    with socket.create_connection(("127.0.0.1", port.number)):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port.number}/ready", timeout=5) as answer:
+            assert answer.read() == b"ok\n"
+        with pytest.raises(Misconfigured, match="SMENA_SUPERVISOR_METRICS_PORT"):
+            Port("127.0.0.1", port.number, board.answer).start()
+    assert port.stop(Deadline.within(5, SYSTEM))
+
+
+def test_evidence_blames_the_thread_that_the_fault_names() -> None:
+    jobs = tuple(Running(slot, f"job-{slot}", "a.b", 1, 1.0, 100 + slot, 0x7F00 + slot) for slot in range(3))
+    fault = faultfile.Fault("Segmentation fault", 0x7F01, "")
+
+    assert [job.job_id for job in Evidence(jobs, fault).blamed] == ["job-1"]
+    assert Evidence(jobs).blamed == ()
+    assert Evidence(jobs, faultfile.Fault("Aborted", 0, "")).blamed == ()
+
+
+def test_evidence_is_read_once_and_leaves_no_file(tmp_path: Path) -> None:
+    flight, fault = tmp_path / "7.flight", tmp_path / "7.fault"
+    recorder = FlightRecorder(flight, 1)
+    recorder.enter(0, "job", "a.b", 1, 1.0)
+    recorder.close()
+    fault.write_text("Fatal Python error: Aborted\n\nCurrent thread 0x00007f5a (most recent call first):\n")
+
+    left = evidence.collect(flight, fault)
+
+    assert [job.job_id for job in left.running] == ["job"]
+    assert left.fault is not None
+    assert (left.fault.error, left.fault.thread_ident) == ("Aborted", 0x7F5A)
+    assert list(tmp_path.iterdir()) == []
+    assert evidence.collect(flight, fault) == Evidence()
+
+
+def test_files_of_processes_that_are_gone_are_swept(tmp_path: Path) -> None:
+    gone, living = tmp_path / "4194304.flight", tmp_path / f"{os.getpid()}.fault"
+    gone.touch()
+    living.touch()
+
+    assert evidence.sweep(tmp_path) == 1
+    assert list(tmp_path.iterdir()) == [living]
+
+
+@pytest.mark.parametrize(
+    ("ended", "how"),
+    [
+        (Ended(1, 0), "drained"),
+        (Ended(1, 77), "exit_77"),
+        (Ended(1, None, signal.SIGKILL), "SIGKILL"),
+        (Ended(0), "never_seen"),
+    ],
+)
+def test_an_end_has_a_word(ended: Ended, how: str) -> None:
+    assert ended.how == how
+
+
+def test_the_state_file_is_replaced_whole_and_goes_with_its_owner(tmp_path: Path) -> None:
+    state = StateFile(tmp_path / "deep" / "state")
+    state.take()
+    state.write({"pid": 1, "state": "booting"})
+    state.write({"pid": 1, "state": "ready"})
+
+    assert read_state(state.folder) == {"pid": 1, "state": "ready"}
+    assert state.folder.stat().st_mode & 0o777 == 0o700
+    with pytest.raises(Misconfigured, match="another supervisor"):
+        StateFile(state.folder).take()
+    state.release()
+    assert read_state(state.folder) is None
+    again = StateFile(state.folder)
+    again.take()
+    again.release()
+
+
+def test_exit_codes_are_what_scripts_rely_on() -> None:
+    assert {name: int(code) for name, code in Exit.__members__.items()} == json.loads(
+        '{"DRAINED": 0, "CRASHED": 1, "MISCONFIGURED": 2, "DRAIN_OVERRAN": 3, "ENDED_NOW": 4, "PARENT_LOST": 5}'
+    )
