@@ -84,7 +84,11 @@ def test_a_loop_outlives_a_bad_round() -> None:
 
 def test_stopping_a_hung_loop_returns_by_the_deadline_and_says_so() -> None:
     release = threading.Event()
-    loop = Loop("hung", lambda _stopping: release.wait() and None, ignore)
+
+    def hang(_stopping: threading.Event) -> None:
+        release.wait()
+
+    loop = Loop("hung", hang, ignore)
     loop.start()
     assert not loop.stop(Deadline.within(0.05, SYSTEM))
     release.set()
