@@ -160,6 +160,16 @@ def test_services_ask_for_a_password(local: LocalServices) -> None:
     assert oct((local.postgresql.folder / "password").stat().st_mode)[-3:] == "600"
 
 
+def test_postgresql_runs_where_only_its_owner_may_enter(local: LocalServices) -> None:
+    local.root.mkdir()
+    local.root.chmod(0o700)
+    local.postgresql.start()
+    with psycopg.connect(local.postgresql.url) as connection:
+        assert connection.execute("SELECT current_user").fetchone() == ("smena",)
+    local.postgresql.restart()
+    assert local.root.stat().st_mode & 0o777 == 0o700
+
+
 def test_rabbitmqctl_reaches_the_node(local: LocalServices) -> None:
     local.rabbitmq.start()
     assert "smena@localhost" in local.rabbitmq.ctl("cluster_status")

@@ -93,7 +93,8 @@ class LocalServices:
         if name in self._given:
             return ServiceStatus(name, self._given[name], ours=False, pid=None, ready=True)
         service = self._service(name)
-        ready, pages = service.ready(), service.pages()
+        ready = service.ready()
+        pages = service.pages() if ready else {}
         return ServiceStatus(name, service.url, ours=True, pid=service.pid, ready=ready, pages=pages)
 
     def _service(self, name: str) -> Service:

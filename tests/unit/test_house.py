@@ -1,0 +1,67 @@
+"""`./run` says what it can do, and says in one sentence what is missing."""
+
+import importlib.util
+import shutil
+import subprocess
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.fixture
+def house() -> ModuleType:
+    """Give `packaging/house.py`, which is no part of any package."""
+    spec = importlib.util.spec_from_file_location("house", ROOT / "packaging" / "house.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_run_alone_lists_its_commands() -> None:
+    shown = subprocess.run([ROOT / "run"], capture_output=True, text=True, check=True, cwd="/").stdout
+    listed = [line.split()[0] for line in shown.splitlines() if line.startswith("  ")]
+    assert listed[:8] == ["demo", "test", "check", "bench", "local", "build", "shell", "clean"]
+    assert all(len(line.split()) > 2 for line in shown.splitlines() if line.startswith("  "))
+
+
+def test_an_unknown_command_lists_the_known_ones() -> None:
+    done = subprocess.run([ROOT / "run", "dance"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "dance" in done.stderr
+    assert "demo" in done.stderr
+
+
+def test_without_a_new_enough_python_one_sentence_says_what_to_install(tmp_path: Path) -> None:
+    for tool in ("sh", "dirname"):
+        (tmp_path / tool).symlink_to(str(shutil.which(tool)))
+    old = tmp_path / "python3"
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    done = subprocess.run(
+        [ROOT / "run", "test"], capture_output=True, text=True, check=False, env={"PATH": str(tmp_path)}
+    )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "install python3" in done.stderr
+
+
+def test_without_venv_one_sentence_says_what_to_install(house: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(house.importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(house.Refused, match="install python3-venv"):
+        house._make_venv()
+
+
+def test_an_environment_that_was_copied_from_elsewhere_is_made_anew(
+    house: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(house, "VENV", tmp_path)
+    monkeypatch.setattr(house, "PYTHON", Path("/bin/sh"))
+    (tmp_path / ".home").write_text(house._home())
+    assert house._is_home()
+    monkeypatch.setattr(house, "ROOT", tmp_path / "elsewhere")
+    assert not house._is_home()
