@@ -15,30 +15,15 @@ from smena.context import Context, current
 from smena.errors import InvalidArguments, Shutdown
 from smena.job import Job
 from smena.settings.groups import Retry as RetryDefaults
+from tests.fixtures.noted_delivery import NotedDelivery
 from workers.execution.binding import bind_actors
 from workers.middleware.arguments import Arguments
 from workers.middleware.attempt import Attempt
 from workers.middleware.outcome import SETTLING, Dead, Done, Outcome, Retry, Returned, Snooze
+from workers.middleware.rings import Ring
 from workers.middleware.settle import Settle
 from workers.middleware.tracing import Tracing
 from workers.middleware.verdict import SHUTDOWN_CANCEL, Judge
-
-
-@dataclass
-class Delivery:
-    """A message of a broker that only notes what it is told."""
-
-    redelivered: bool = False
-    told: list[str] = field(default_factory=list)
-
-    def alive(self) -> bool:
-        return True
-
-    def ack(self) -> None:
-        self.told.append("ack")
-
-    def give_back(self) -> None:
-        self.told.append("back")
 
 
 @dataclass
@@ -47,7 +32,7 @@ class Settler:
 
     taken: list[Outcome] = field(default_factory=list)
 
-    def settle(self, attempt: Attempt, outcome: Retry | Snooze | Dead) -> None:
+    def settle(self, attempt: Attempt, outcome: Retry | Snooze | Dead) -> None:  # noqa: ARG002
         self.taken.append(outcome)
 
 
@@ -56,22 +41,22 @@ class Bench:
 
     def __init__(self, book: Book) -> None:
         self.settler = Settler()
-        rings = [
+        rings: list[Ring] = [
             Tracing(lambda attempt: Context(attempt.job, actor=attempt.actor.name)),
             Settle(Judge(SYSTEM), self.settler),
             Arguments(),
         ]
         self.actors = bind_actors(Registry([book]), RetryDefaults(), rings, None)
 
-    def run(self, actor: str, *args: Any) -> tuple[Outcome, Delivery]:
+    def run(self, actor: str, *args: Any) -> tuple[Outcome, NotedDelivery]:
         attempt = self.attempt(actor, *args)
         bound = attempt.actor
         outcome = asyncio.run(bound.async_call(attempt)) if bound.is_async else bound.call(attempt)
-        assert isinstance(attempt.delivery, Delivery)
+        assert isinstance(attempt.delivery, NotedDelivery)
         return outcome, attempt.delivery
 
     def attempt(self, actor: str, *args: Any) -> Attempt:
-        return Attempt(Delivery(), Job(actor=actor, queue="q", args=args), self.actors[actor])
+        return Attempt(NotedDelivery(), Job(actor=actor, queue="q", args=args), self.actors[actor])
 
 
 book = Book("rings")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from smena.job import Job
 from smena.settings.groups import Retry as RetryDefaults
 from smena.telemetry.tally import Tally
 from tests.fixtures.eventually import eventually
+from tests.fixtures.noted_delivery import NotedDelivery
 from workers.execution.coroutines import Coroutines
 from workers.execution.seat import Seat
 from workers.execution.slots import Slots
@@ -36,22 +36,10 @@ async def coroutine() -> None:
     """Stand for an async actor."""
 
 
-@dataclass
-class Delivery:
-    redelivered: bool = False
-    back: threading.Event = field(default_factory=threading.Event)
-
-    def alive(self) -> bool:
-        return True
-
-    def ack(self) -> None:
-        raise AssertionError("the settle ring acks, not the slot")
-
-    def give_back(self) -> None:
-        self.back.set()
-
-
 class Recorder:
+    def bind(self, slot: int) -> None:
+        """Forget it."""
+
     def enter(self, slot: int, job_id: str, actor: str, attempt: int, started_at: float) -> None:
         """Forget it."""
 
@@ -67,7 +55,12 @@ def attempt(call: Callable[[Attempt], Outcome | Awaitable[Outcome]]) -> Attempt:
     actor: Any = plain if not asyncio.iscoroutinefunction(call) else coroutine
     bound = BoundActor(actor, actor.retry.policy(RetryDefaults()))
     bound.call = bound.async_call = call
-    return Attempt(Delivery(), Job(actor=actor.name, queue="q"), bound)
+    return Attempt(NotedDelivery(), Job(actor=actor.name, queue="q"), bound)
+
+
+def noted(attempt: Attempt) -> NotedDelivery:
+    assert isinstance(attempt.delivery, NotedDelivery)
+    return attempt.delivery
 
 
 def within(seconds: float = 30) -> Deadline:
@@ -92,9 +85,14 @@ def coroutines() -> Iterator[Coroutines]:
 
 def test_a_long_job_holds_back_nobody(slots: Slots) -> None:
     gate, done = threading.Event(), threading.Semaphore(0)
+
+    def quick(_: Attempt) -> Outcome:
+        done.release()
+        return DONE
+
     slots.put(attempt(lambda _: (gate.wait(30), DONE)[1]))
     for _ in range(5):
-        slots.put(attempt(lambda _: (done.release(), DONE)[1]))
+        slots.put(attempt(quick))
     assert all(done.acquire(timeout=30) for _ in range(5))
     gate.set()
 
@@ -115,7 +113,7 @@ def test_p08_what_has_not_started_goes_back_and_what_runs_ends(slots: Slots) -> 
     for each in behind:
         slots.put(each)
     assert slots.hand_back() == 3
-    assert all(each.delivery.back.is_set() for each in behind)  # type: ignore[attr-defined]
+    assert all(noted(each).back.is_set() for each in behind)
     assert slots.running() == 2
     gate.set()
     assert slots.stop(within())
@@ -127,7 +125,7 @@ def test_what_comes_after_the_drain_began_goes_back(slots: Slots) -> None:
     late = attempt(lambda _: DONE)
     slots.put(late)
     slots.stop(within())
-    eventually(late.delivery.back.is_set)  # type: ignore[attr-defined]
+    eventually(noted(late).back.is_set)
 
 
 def test_what_cannot_be_decided_keeps_its_slot_and_is_tried_again(slots: Slots) -> None:
@@ -146,11 +144,16 @@ def test_what_cannot_be_decided_keeps_its_slot_and_is_tried_again(slots: Slots) 
 
 def test_what_cannot_be_decided_goes_back_when_the_process_ends(slots: Slots) -> None:
     tried = threading.Event()
-    undecided = attempt(lambda _: (tried.set(), Returned("cannot decide"))[1])
+
+    def cannot(_: Attempt) -> Outcome:
+        tried.set()
+        return Returned("cannot decide")
+
+    undecided = attempt(cannot)
     slots.put(undecided)
     assert tried.wait(30)
     assert slots.stop(within())
-    assert undecided.delivery.back.is_set()  # type: ignore[attr-defined]
+    assert noted(undecided).back.is_set()
 
 
 def test_slots_stop_when_never_started() -> None:
@@ -194,9 +197,9 @@ def test_coroutines_hand_back_what_waits_and_cancel_what_overruns(coroutines: Co
     behind = attempt(forever)
     coroutines.put(behind)
     assert not coroutines.stop(within(0.1))
-    assert behind.delivery.back.is_set()  # type: ignore[attr-defined]
+    assert noted(behind).back.is_set()
     assert all(cancelled.acquire(timeout=30) for _ in range(2))
-    assert all(each.delivery.back.is_set() for each in running_ones)  # type: ignore[attr-defined]
+    assert all(noted(each).back.is_set() for each in running_ones)
 
 
 def test_a_coroutine_on_the_loop_can_be_called_from_a_thread(coroutines: Coroutines) -> None:

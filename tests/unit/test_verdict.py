@@ -47,7 +47,7 @@ def leaves(kind: type[errors.SmenaError] = errors.SmenaError) -> Iterator[type[e
             yield from leaves(child)
 
 
-@pytest.mark.parametrize("kind", sorted(set(leaves()), key=lambda kind: kind.__name__))
+@pytest.mark.parametrize("kind", sorted(set(leaves()), key=str))
 def test_every_error_of_the_taxonomy_has_its_outcome(kind: type[errors.SmenaError]) -> None:
     outcome = JUDGE.judge(kind("told"), job(), POLICY)
     if issubclass(kind, errors.Transient):

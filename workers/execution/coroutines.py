@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, Final
 
 from smena.backoff import Pause
 from smena.clock import Deadline
@@ -20,8 +20,11 @@ from workers.middleware.attempt import Attempt
 from workers.middleware.outcome import Returned
 from workers.middleware.verdict import SHUTDOWN_CANCEL
 
-BEAT_S = 0.5
+BEAT_S: Final = 0.5
 """How often the loop proves that it moves."""
+
+CANCEL_S: Final = 1.0
+"""How long a cancelled job may take to end."""
 
 
 class Coroutines:
@@ -65,18 +68,22 @@ class Coroutines:
         self._post(self._hand_back)
         return count
 
+    def finish(self, deadline: Deadline) -> bool:
+        """Wait for what runs; at the deadline cancel what is left, whose jobs go back to the broker."""
+        self.hand_back()
+        if not self._thread.is_alive():
+            return True
+        return bool(self.call(self._ended(deadline.left_s()), _with_grace(deadline)))
+
     def stop(self, deadline: Deadline) -> bool:
-        """Hand back what waits, wait for what runs, cancel what is left at the deadline."""
+        """Finish, then end the loop and its thread."""
         if self._thread.ident is None:
             self._loop.close()
             return True
-        self._post(self._hand_back)
-        if self._thread.is_alive():
-            ended = self.call(self._ended(deadline.left_s()), _grown(deadline))
-            self._post(self._loop.stop)
-            self._thread.join(max(deadline.left_s(), 1.0))
-            return bool(ended) and not self._thread.is_alive()
-        return True
+        ended = self.finish(deadline)
+        self._post(self._loop.stop)
+        self._thread.join(max(deadline.left_s(), CANCEL_S))
+        return ended and not self._thread.is_alive()
 
     def _post(self, step: Callable[..., object], *args: object) -> None:
         if not self._loop.is_closed():
@@ -84,6 +91,8 @@ class Coroutines:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
+        for seat in self._seats:
+            seat.sit_down()
         self._loop.call_soon(self._beat)
         self._loop.run_forever()
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
@@ -142,10 +151,10 @@ class Coroutines:
         for task in unfinished:
             task.cancel(SHUTDOWN_CANCEL)
         if unfinished:
-            await asyncio.wait(unfinished, timeout=1.0)
+            await asyncio.wait(unfinished, timeout=CANCEL_S)
         return not unfinished
 
 
-def _grown(deadline: Deadline) -> Deadline:
-    """Give the cancelled ones a moment to end."""
-    return Deadline(deadline.clock, max(deadline.at_s, deadline.clock.monotonic()) + 2.0)
+def _with_grace(deadline: Deadline) -> Deadline:
+    """Give those that are cancelled at the deadline a moment to end."""
+    return Deadline(deadline.clock, max(deadline.at_s, deadline.clock.monotonic()) + 2 * CANCEL_S)

@@ -16,7 +16,7 @@ from smena.backoff import Backoff
 from smena.errors import Undecodable, UnknownActor
 from smena.job import Job
 from smena.telemetry import events
-from workers.broker.consumer import Delivery
+from workers.broker.delivery import Delivery
 from workers.middleware.attempt import Attempt
 from workers.middleware.bound import BoundActor
 from workers.middleware.outcome import Dead, Snooze
@@ -30,7 +30,7 @@ Put = Callable[[Attempt], None]
 class Settles(Protocol):
     """What the intake needs of the settler."""
 
-    def settle_stranger(self, delivery: Delivery, job: Job, outcome: Snooze | Dead) -> None:
+    def settle_job(self, delivery: Delivery, job: Job, outcome: Snooze | Dead) -> None:
         """Settle a job that no actor here can run."""
 
     def settle_raw(self, delivery: Delivery, outcome: Dead) -> None:
@@ -58,7 +58,7 @@ class Intake:
         """Take what one read from the broker gave."""
         for delivery in deliveries:
             try:
-                job = codec.decode(delivery.body, delivery.properties)
+                job = codec.decode(delivery.body, delivery.properties, delivery.queue)
             except Undecodable as error:
                 self._settler.settle_raw(delivery, Dead(error.code, error))
                 continue
@@ -67,7 +67,7 @@ class Intake:
     def _sort(self, delivery: Delivery, job: Job) -> None:
         actor = self._actors.get(job.actor)
         if actor is None:
-            self._settler.settle_stranger(delivery, job, self._stranger(job))
+            self._settler.settle_job(delivery, job, self._stranger(job))
             return
         attempt = Attempt(delivery, job, actor)
         if delivery.redelivered:

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from smena.clock import Deadline
 from smena.lifecycle import Loop
-from smena.records.settlements import Settlement, Settlements
+from smena.records.settlements import Settled, Settlements
 from smena.telemetry import events
 from workers.middleware.attempt import Attempt
 
@@ -28,7 +28,7 @@ IDLE_S = 0.5
 class Resumes(Protocol):
     """What the recall needs of the settler."""
 
-    def resume(self, attempt: Attempt, settlement: Settlement) -> None:
+    def resume(self, attempt: Attempt, settled: Settled) -> None:
         """Publish the stored next message again, then ack."""
 
 
@@ -82,12 +82,16 @@ class Recall:
             count += 1
         return count
 
-    def stop(self, deadline: Deadline) -> bool:
+    def finish(self, deadline: Deadline) -> bool:
         """Hand back what waits and join the thread."""
         self.hand_back()
         ended = self._loop.stop(deadline)
         self.hand_back()
         return ended
+
+    def stop(self, deadline: Deadline) -> bool:
+        """Finish."""
+        return self.finish(deadline)
 
     def _step(self, stopping: threading.Event) -> None:
         self._cue.wait(IDLE_S)
@@ -104,13 +108,13 @@ class Recall:
         found = self._settlements.find([(attempt.job.id, attempt.job.attempt) for attempt in batch])
         while batch:
             attempt = batch.pop(0)
-            settlement = found.get((attempt.job.id, attempt.job.attempt))
-            if settlement is None:
+            settled = found.get((attempt.job.id, attempt.job.attempt))
+            if settled is None:
                 self._start(attempt)
             else:
-                self._settled_before(attempt, settlement)
+                self._settled_before(attempt, settled)
 
-    def _settled_before(self, attempt: Attempt, settlement: Settlement) -> None:
+    def _settled_before(self, attempt: Attempt, settled: Settled) -> None:
         job = attempt.job
         events.emit(
             events.SETTLE_RESUMED,
@@ -119,9 +123,9 @@ class Recall:
             queue=job.queue,
             attempt=job.attempt,
             request_id=job.request_id,
-            kind=settlement.next.kind,
+            kind=settled.message.kind,
         )
-        if settlement.confirmed:
+        if settled.confirmed:
             attempt.delivery.ack()
         else:
-            self._settler.resume(attempt, settlement)
+            self._settler.resume(attempt, settled)

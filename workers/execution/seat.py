@@ -18,6 +18,9 @@ from workers.middleware.outcome import Outcome
 class Recorder(Protocol):
     """The flight recorder, as a seat uses it."""
 
+    def bind(self, slot: int) -> None:
+        """Note that the calling thread serves the slot."""
+
     def enter(self, slot: int, job_id: str, actor: str, attempt: int, started_at: float) -> None:
         """Note that the slot runs this attempt since ``started_at`` (Unix seconds)."""
 
@@ -28,13 +31,19 @@ class Recorder(Protocol):
 class Seat:
     """One slot's line in the flight recorder, and its counters."""
 
-    __slots__ = ("_recorder", "busy", "slot", "tally")
+    __slots__ = ("_recorder", "busy", "busy_s", "finished", "slot", "tally")
 
     def __init__(self, slot: int, recorder: Recorder, tally: Tally) -> None:
         self.slot = slot
         self.tally = tally
         self.busy = False
+        self.finished = 0
+        self.busy_s = 0.0
         self._recorder = recorder
+
+    def sit_down(self) -> None:
+        """Tell the recorder that the calling thread serves this seat; once per thread."""
+        self._recorder.bind(self.slot)
 
     def run(self, attempt: Attempt) -> Outcome:
         """Run the attempt through its rings on this thread."""
@@ -63,6 +72,8 @@ class Seat:
         passed_s = perf_counter() - began
         self._recorder.leave(self.slot)
         self.busy = False
+        self.finished += 1
+        self.busy_s += passed_s
         actor = attempt.actor.name
         self.tally.count(actor, type(outcome).__name__.lower())
         self.tally.run_time(actor, passed_s)

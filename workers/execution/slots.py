@@ -32,8 +32,7 @@ class Slots:
         self._waiting: SimpleQueue[Attempt | None] = SimpleQueue()
         self._stopping = threading.Event()
         self._threads = [
-            threading.Thread(target=self._work, args=(seat,), name=f"slot-{seat.slot}", daemon=True)
-            for seat in seats
+            threading.Thread(target=self._work, args=(seat,), name=f"slot-{seat.slot}", daemon=True) for seat in seats
         ]
 
     def start(self) -> None:
@@ -62,13 +61,17 @@ class Slots:
             self._waiting.put(None)
         return count
 
-    def stop(self, deadline: Deadline) -> bool:
+    def finish(self, deadline: Deadline) -> bool:
         """Hand back what waits, and wait for what runs."""
         self.hand_back()
         for thread in self._threads:
             if thread.ident is not None:
                 thread.join(deadline.left_s())
         return not any(thread.is_alive() for thread in self._threads)
+
+    def stop(self, deadline: Deadline) -> bool:
+        """Finish; the threads end with their last job."""
+        return self.finish(deadline)
 
     def _drained(self) -> list[Attempt | None]:
         drained: list[Attempt | None] = []
@@ -79,6 +82,7 @@ class Slots:
                 return drained
 
     def _work(self, seat: Seat) -> None:
+        seat.sit_down()
         take = self._waiting.get
         while (attempt := take()) is not None:
             if self._stopping.is_set():

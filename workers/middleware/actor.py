@@ -28,6 +28,4 @@ async def call_actor_async(attempt: Attempt) -> Done:
 
 def _injected(attempt: Attempt) -> tuple[Any, ...]:
     """Return the context and the session, as far as the actor asks for them."""
-    return tuple(
-        attempt.context if wanted == "context" else attempt.session for wanted in attempt.actor.injects
-    )
+    return tuple(attempt.context if wanted == "context" else attempt.session for wanted in attempt.actor.injects)

@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 from smena.context import Context
 from smena.job import Job
+from workers.broker.delivery import Delivery
 from workers.middleware.bound import BoundActor
-
-
-class Held(Protocol):
-    """The broker's side of a delivery: the message stays unacked until one of these is called."""
-
-    @property
-    def redelivered(self) -> bool:
-        """Say whether the broker has handed the message out before."""
-
-    def alive(self) -> bool:
-        """Say whether the connection it came by still stands; if not, the broker has it again."""
-
-    def ack(self) -> None:
-        """Tell the broker that the message is settled."""
-
-    def give_back(self) -> None:
-        """Let the broker hand the message to somebody else."""
 
 
 class Attempt:
@@ -39,7 +23,7 @@ class Attempt:
 
     context: Context
 
-    def __init__(self, delivery: Held, job: Job, actor: BoundActor) -> None:
+    def __init__(self, delivery: Delivery, job: Job, actor: BoundActor) -> None:
         self.delivery = delivery
         self.job = job
         self.actor = actor

@@ -11,6 +11,7 @@ import os
 import sysconfig
 import traceback
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 
 _LIBRARY_DIRS = tuple(
@@ -41,14 +42,14 @@ def of_error(error: BaseException | None, reason: str) -> Evidence:
 def _text(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception as broken:  # the seam: an error's own __str__ is user code
+    except Exception as broken:  # noqa: BLE001 - the seam: an error's own __str__ is user code
         return f"<{type(error).__qualname__}: its text raised {type(broken).__name__}>"
 
 
 def _trace(error: BaseException) -> str:
     try:
         lines = traceback.format_exception(type(error), error, error.__traceback__, limit=-_FRAMES_KEPT)
-    except Exception as broken:  # the seam: formatting calls user code, such as __repr__ and __str__
+    except Exception as broken:  # noqa: BLE001 - the seam: formatting calls user code, such as __repr__ and __str__
         return f"<no traceback: formatting it raised {type(broken).__name__}>"
     return "".join(lines)
 
@@ -58,7 +59,7 @@ def _place(frames: TracebackType | None) -> str:
     place = innermost = ""
     for frame, _ in traceback.walk_tb(frames):
         code = frame.f_code
-        innermost = f"{os.path.basename(code.co_filename)}:{code.co_name}"
+        innermost = f"{Path(code.co_filename).name}:{code.co_name}"
         if not os.path.realpath(code.co_filename).startswith(_LIBRARY_DIRS):
             place = innermost
     return place or innermost

@@ -49,7 +49,7 @@ class OnceRing:
                     with self._once.transaction() as session:
                         return _done(body(session))
                 ran = self._once.run(key, body)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - judged, and raised again unless it is the guard's own
                 return self._undecided(error, attempt)
             return _found(key, ran.result) if ran.found else _done(ran.result)
 
@@ -70,7 +70,7 @@ class OnceRing:
                     async with self._once.atransaction() as session:
                         return _done(await body(session))
                 ran = await self._once.arun(key, body)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - judged, and raised again unless it is the guard's own
                 return self._undecided(error, attempt)
             return _found(key, ran.result) if ran.found else _done(ran.result)
 
@@ -83,7 +83,7 @@ class OnceRing:
                 case DatabaseLost() as lost:
                     return Returned(lost.code)
                 case DatabaseBusy() as busy:
-                    return Snooze(BUSY_KEY_PAUSE_S * random.uniform(0.5, 1.5), busy.code)
+                    return Snooze(BUSY_KEY_PAUSE_S * random.uniform(0.5, 1.5), busy.code)  # noqa: S311
                 case _:
                     pass
         raise error

@@ -79,11 +79,11 @@ class Settling:
 
 
 SETTLING: dict[type[Outcome], Settling] = {
-    Done: Settling("the effect's own commit, with the `once` key where there is one", True, True),
-    Retry: Settling("the settlement row, then the next attempt in a delay level", True, True),
-    Snooze: Settling("the same attempt in a delay level", True, False),
-    Returned: Settling("nothing: the message stays with the broker", False, False),
-    Dead: Settling("the settlement row, then the dead letter", True, True),
-    Cancelled: Settling("the tombstone that cancelled it", True, False),
-    Lost: Settling("nothing: whoever holds the work has made it durable", True, False),
+    Done: Settling("the effect's own commit, with the `once` key where there is one", acked=True, spends_attempt=True),
+    Retry: Settling("the settlement row, then the next attempt in a delay level", acked=True, spends_attempt=True),
+    Snooze: Settling("the same attempt in a delay level", acked=True, spends_attempt=False),
+    Returned: Settling("nothing: the message stays with the broker", acked=False, spends_attempt=False),
+    Dead: Settling("the settlement row, then the dead letter", acked=True, spends_attempt=True),
+    Cancelled: Settling("the tombstone that cancelled it", acked=True, spends_attempt=False),
+    Lost: Settling("nothing: whoever holds the work has made it durable", acked=True, spends_attempt=False),
 }

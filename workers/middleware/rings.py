@@ -20,7 +20,6 @@ Call = Callable[[Attempt], Outcome]
 AsyncCall = Callable[[Attempt], Awaitable[Outcome]]
 
 
-
 class Ring(Protocol):
     """Something that stands round the rest of an attempt."""
 

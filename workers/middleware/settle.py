@@ -35,7 +35,7 @@ class Settle:
         def settled(attempt: Attempt) -> Outcome:
             try:
                 outcome = call(attempt)
-            except BaseException as error:  # the seam: `sys.exit()` in a job ends the job only
+            except BaseException as error:  # noqa: BLE001 - the seam: `sys.exit()` in a job ends the job only
                 outcome = self._judged(error, attempt)
             self._settle(attempt, outcome)
             return outcome
@@ -48,7 +48,7 @@ class Settle:
         async def settled(attempt: Attempt) -> Outcome:
             try:
                 outcome = await call(attempt)
-            except BaseException as error:  # the seam: `sys.exit()` in a job ends the job only
+            except BaseException as error:  # noqa: BLE001 - the seam: `sys.exit()` in a job ends the job only
                 outcome = self._judged(error, attempt)
             self._settle(attempt, outcome)
             return outcome

@@ -110,8 +110,8 @@ def _from_http(error: BaseException, clock: Clock) -> Transient | None:
     status = getattr(response, "status_code", None)
     if not isinstance(status, int) or not (status in PASSING_STATUS or 500 <= status <= 599):
         return None
-    headers = getattr(response, "headers", None)
-    value = headers.get("Retry-After") if hasattr(headers, "get") else None
+    get = getattr(getattr(response, "headers", None), "get", None)
+    value = get("Retry-After") if callable(get) else None
     return Transient(retry_after_s=_retry_after_s(value, clock), status=status)
 
 

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from smena.amqp.link import Connection
 from smena.errors import DatabaseLost
-from smena.lifecycle import Group
+from smena.lifecycle import Service
 from smena.settings import Settings
 from smena.store.database import Database
 from smena.store.schema_version import require
@@ -33,7 +33,7 @@ class Ticking(Protocol):
 class Role:
     """What a role is made of, as far as its life is concerned."""
 
-    services: Group
+    services: Service
     loops: Mapping[str, Ticking]
     board: Board
     check: Callable[[], None]

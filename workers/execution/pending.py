@@ -1,0 +1,54 @@
+"""Hold a delivery whose outcome waits to become durable, with the message that follows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from smena.amqp.outgoing import Outgoing
+from smena.job import Job
+from smena.records.settlements import Attempt as AttemptKey
+from smena.records.settlements import Kind, StoredMessage
+from workers.broker.delivery import Delivery
+
+
+@dataclass(slots=True)
+class Pending:
+    """One delivery on its way out.
+
+    ``job`` is None where the message could not be decoded. ``key`` names the attempt where the outcome
+    ends it, which needs a settlement row; ``written`` says that the row is there.
+    """
+
+    delivery: Delivery
+    outgoing: Outgoing
+    kind: Kind
+    job: Job | None
+    key: AttemptKey | None = None
+    written: bool = False
+
+    def attempt(self) -> AttemptKey:
+        """Return the key of an outcome that ends an attempt."""
+        assert self.key is not None, "a snooze or an undecodable message ends no attempt"  # noqa: S101
+        return self.key
+
+    def stored(self) -> StoredMessage:
+        """Return the next message as a settlement keeps it."""
+        out = self.outgoing
+        properties = msgspec.to_builtins(out.properties)
+        return StoredMessage(out.exchange, out.routing_key, out.body, properties, self.kind, out.declare or "")
+
+    def facts(self) -> dict[str, Any]:
+        """Return what an event says of it."""
+        job = self.job
+        if job is None:
+            return {"job": self.outgoing.properties.message_id, "queue": self.outgoing.declare}
+        return {
+            "job": job.id,
+            "actor": job.actor,
+            "queue": job.queue,
+            "attempt": job.attempt,
+            "request_id": job.request_id,
+        }

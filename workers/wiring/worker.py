@@ -1,0 +1,205 @@
+"""Build and join a worker process.
+
+`preload` runs in the nursery, single-threaded, before any fork: it imports the books. `run` is the life
+of one worker: build, start, say ready, report until a drain is asked for, drain, close.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from smena.amqp import faults as amqp_faults
+from smena.amqp.link import Connection, LinkThread
+from smena.amqp.publisher import Publisher
+from smena.book import Registry, bound, load_books
+from smena.broker import SmenaBroker
+from smena.clock import SYSTEM
+from smena.context import Context
+from smena.errors import Misconfigured
+from smena.guarantees.once import Once
+from smena.lifecycle import Service
+from smena.publishing import Publishing
+from smena.records.settlements import Settlements
+from smena.settings import Settings
+from smena.store import faults as store_faults
+from smena.store.database import Database
+from smena.telemetry.tally import Board
+from workers.broker.consumer import Consumer
+from workers.broker.prefetch import Prefetch
+from workers.broker.source import work
+from workers.execution.binding import bind_actors
+from workers.execution.coroutines import Coroutines
+from workers.execution.intake import Intake
+from workers.execution.nextmessage import NextMessages
+from workers.execution.pace import Pace
+from workers.execution.recall import Recall
+from workers.execution.resources import OpenResources
+from workers.execution.seat import Seat
+from workers.execution.settler import Settler
+from workers.execution.slots import Slots
+from workers.execution.tally_line import TallyLine
+from workers.execution.worker import Worker
+from workers.middleware.arguments import Arguments
+from workers.middleware.attempt import Attempt
+from workers.middleware.once import OnceRing
+from workers.middleware.rings import Ring
+from workers.middleware.settle import Settle
+from workers.middleware.tracing import MakeContext, Tracing
+from workers.middleware.verdict import Judge
+from workers.process.child import Child
+from workers.roles.pulse import Pulse
+from workers.wiring.role import Role, Ticking, check_schema, live, unreachable
+
+POOL_SPARE: Final = 4
+"""Database connections beside one for each thread: the settler's, the recall's, the pulse's and one more."""
+
+
+def preload(settings: Settings) -> None:
+    """Import the books; called once in the nursery, before it forks."""
+    load_books(settings.books)
+
+
+def run(settings: Settings, child: Child) -> int:
+    """Be a worker until a drain is asked for and done; return the exit code."""
+    process = WorkerProcess(settings, child)
+    with bound(process.sender):
+        return live(process.role(), settings, child)
+
+
+class WorkerProcess:
+    """The parts of one worker process, built and joined; nothing runs before the role starts."""
+
+    def __init__(self, settings: Settings, child: Child) -> None:
+        self._settings = settings
+        self._name = child.name
+        self._board = Board()
+        self._registry = load_books(settings.books)
+        self._database = open_database(settings, child.name)
+        self._recorder = child.recorder(settings.worker.threads + settings.worker.concurrency)
+        self._build_link()
+        self._build_runners()
+        self._build_settling()
+        self._build_intake()
+
+    def role(self) -> Role:
+        """Return what the process is made of, as far as its life is concerned."""
+        pace = Pace(self._seats, self._consumer.observe, lambda: self._link.tick, self._recorder)
+        tally_line = TallyLine(self._board.snapshot)
+        pulse = None if self._database is None else Pulse(self._database.ping, SYSTEM)
+        recall: list[Recall] = [] if self._recall is None else [self._recall]
+        services: list[Service | None] = [
+            self._link,
+            self._consuming,
+            self._publishing,
+            self._publisher,
+            self._settler,
+            pulse,
+            self._recall,
+            self._slots,
+            self._coroutines,
+            OpenResources(self._registry.resources, self._coroutines),
+            pace,
+            tally_line,
+        ]
+        worker = Worker(
+            [service for service in services if service is not None],
+            settler=self._settler,
+            runners=[*recall, self._slots, self._coroutines],
+            source=self._consumer,
+        )
+        loops: dict[str, Ticking] = {
+            "link": self._link,
+            "settler": self._settler,
+            "event-loop": self._coroutines,
+            "pace": pace,
+        }
+        return Role(worker, loops, self._board, self._check, lambda: self._unreachable(pulse))
+
+    def _build_link(self) -> None:
+        amqp = self._settings.amqp
+        self._link = LinkThread()
+        self._consuming = Connection(self._link, amqp, f"{self._name} consume")
+        self._publishing = Connection(self._link, amqp, f"{self._name} publish")
+        self._publisher = Publisher(self._publishing, amqp, SYSTEM)
+        self.sender = Publishing(self._publisher, self._database, self._settings.outbox.delay_via_outbox_s)
+        SmenaBroker(sender=self.sender).bind(self._registry)
+
+    def _build_runners(self) -> None:
+        threads, coroutines = self._settings.worker.threads, self._settings.worker.concurrency
+        self._seats = [Seat(slot, self._recorder, self._board.tally()) for slot in range(threads + coroutines)]
+        self._slots = Slots(self._seats[:threads])
+        self._coroutines = Coroutines(self._seats[threads:])
+
+    def _build_settling(self) -> None:
+        settlements = None if self._database is None else Settlements(self._database)
+        self._settler = Settler(self._publisher, settlements, self._settings.worker.settle_backlog, self._hold)
+        self._messages = NextMessages(self._publisher, self._settler, self._name, SYSTEM)
+        self._recall = None if settlements is None else Recall(settlements, self._messages, self._start)
+
+    def _build_intake(self) -> None:
+        judge = Judge(SYSTEM, [store_faults.translate, amqp_faults.translate])
+        once = None if self._database is None else Once(self._database, self._settings.once.keep_s)
+        outer: list[Ring] = [Tracing(self._context_maker(once)), Settle(judge, self._messages), Arguments()]
+        ring = None if once is None else OnceRing(once, judge.classify)
+        actors = bind_actors(self._registry, self._settings.retry, outer, ring)
+        recall = None if self._recall is None else self._recall.put
+        intake = Intake(actors, self._messages, recall, self._start, self._settings.worker.unknown_actor_s)
+        prefix, worker = self._settings.amqp.prefix, self._settings.worker
+        self._consumer = Consumer(
+            self._consuming,
+            work(prefix, wanted_queues(self._registry, worker.queues)),
+            intake.deliver,
+            prefix,
+            Prefetch(worker.threads, worker.prefetch_max),
+        )
+
+    def _context_maker(self, once: Once | None) -> MakeContext:
+        resources = self._registry.resources
+        transaction = None if once is None else once.transaction
+        atransaction = None if once is None else once.atransaction
+
+        def make(attempt: Attempt) -> Context:
+            return Context(
+                attempt.job,
+                actor=attempt.actor.name,
+                transaction=transaction,
+                atransaction=atransaction,
+                resources=resources,
+            )
+
+        return make
+
+    def _start(self, attempt: Attempt) -> None:
+        (self._coroutines if attempt.actor.is_async else self._slots).put(attempt)
+
+    def _hold(self, holding: bool) -> None:
+        if holding:
+            self._consumer.pause()
+        else:
+            self._consumer.resume()
+
+    def _check(self) -> None:
+        if self._database is not None:
+            check_schema(self._database)
+
+    def _unreachable(self, pulse: Pulse | None) -> list[str]:
+        if pulse is not None:
+            return unreachable(self._publishing, pulse)
+        return [] if self._publishing.is_up and not self._publishing.blocked else ["broker"]
+
+
+def open_database(settings: Settings, name: str) -> Database | None:
+    """Return the process's database, or None where none is configured."""
+    if settings.database.url is None:
+        return None
+    return Database(settings.database, name, settings.worker.threads + POOL_SPARE)
+
+
+def wanted_queues(registry: Registry, named: Sequence[str]) -> Sequence[str]:
+    """Return the queues to work on: those named, or all of the loaded books."""
+    known = registry.queues()
+    strange = [queue for queue in named if queue not in known]
+    if strange:
+        raise Misconfigured("no loaded book has an actor on this queue", queues=", ".join(strange))
+    return named or known
