@@ -18,14 +18,14 @@ from smena.job import Job
 EVERY: Final = 20
 ACTORS: Final = ("payments.charge", "mail.confirm")
 
-_SEEN: Final = "CREATE TEMP TABLE seen (seq bigint PRIMARY KEY)"
+_SEEN: Final = "CREATE TEMP TABLE seen (seq bigint PRIMARY KEY, actor text)"
 _NEWLY_SENT: Final = """
 WITH sent AS (
     INSERT INTO seen
-    SELECT seq FROM smena.outbox
+    SELECT seq, actor FROM smena.outbox
     WHERE state = 'sent' AND attempt = 1 AND snoozes = 0 AND actor = ANY (%s)
       AND NOT EXISTS (SELECT FROM seen WHERE seen.seq = outbox.seq)
-    RETURNING seq
+    RETURNING seq, actor
 )
 SELECT seq, actor FROM sent ORDER BY seq
 """

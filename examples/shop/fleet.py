@@ -51,12 +51,9 @@ class Interference:
         self.killed: int | None = None
         self.killed_running = 0
         self.drained: int | None = None
+        self.is_done = False
+        """Whether both have been replaced."""
         self._gone: dict[str, int] = {}
-
-    @property
-    def is_done(self) -> bool:
-        """Say whether both have been replaced."""
-        return self.killed is not None and self.drained is not None and self._are_replaced()
 
     def act(self) -> None:
         """Do what can be done now; returns at once if there is nothing."""
@@ -64,6 +61,8 @@ class Interference:
             self._kill_one()
         elif self.drained is None and self._are_replaced():
             self._drain_one()
+        elif self.drained is not None:
+            self.is_done = self.is_done or self._are_replaced()
 
     def _kill_one(self) -> None:
         for post, pid in self._fleet.workers().items():
@@ -82,14 +81,11 @@ class Interference:
         return _signal(pid, signal.SIGKILL)
 
     def _drain_one(self) -> None:
-        for post, pid in self._fleet.workers().items():
-            if post not in self._gone and _signal(pid, signal.SIGTERM):
+        """Drain a worker other than the killed one; the killed one's replacement where there is but one worker."""
+        for post, pid in sorted(self._fleet.workers().items(), key=lambda worker: worker[0] in self._gone):
+            if _signal(pid, signal.SIGTERM):
                 self.drained, self._gone[post] = pid, pid
                 return
-        # With a single worker process the one that replaced the killed one is drained.
-        for post, pid in self._fleet.workers().items():
-            if pid != self._gone.get(post) and len(self._fleet.workers()) == 1 and _signal(pid, signal.SIGTERM):
-                self.drained, self._gone[post] = pid, pid
 
     def _are_replaced(self) -> bool:
         workers = self._fleet.workers()
