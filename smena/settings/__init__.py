@@ -9,5 +9,6 @@ from smena.settings.app import app_settings
 from smena.settings.finding import Finding
 from smena.settings.loading import Examined, examine, load
 from smena.settings.model import Settings
+from smena.settings.safety import judge
 
-__all__ = ["Examined", "Finding", "Settings", "app_settings", "examine", "load"]
+__all__ = ["Examined", "Finding", "Settings", "app_settings", "examine", "judge", "load"]

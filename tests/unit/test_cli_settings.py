@@ -29,7 +29,7 @@ def test_each_setting_is_printed_with_its_value_and_source() -> None:
 
 def test_no_secret_is_printed() -> None:
     env = {"SMENA_AMQP_URL": "amqp://shop:hunter22@h/", "SMENA_APP_API_KEY": "hunter22"}
-    for arguments in (["settings"], ["settings", "--json"], ["check"]):
+    for arguments in (["settings"], ["settings", "--json"], ["check", "--offline"]):
         ended = run(*arguments, **env)
         assert ended.exit_code == 0, ended.output
         assert "hunter22" not in ended.output
@@ -49,7 +49,7 @@ def test_wrong_settings_are_named_and_end_with_the_exit_status_of_a_misconfigure
 
 
 def test_check_prints_errors_and_warnings_apart() -> None:
-    ended = run("check", SMENA_RETRY_BASE_S="400")
+    ended = run("check", "--offline", SMENA_RETRY_BASE_S="400")
     errors, _, warnings = ended.stdout.partition("warnings:")
     assert ended.exit_code == 2
     assert "retry.base_s" in errors
