@@ -73,23 +73,22 @@ class Once:
         Raises `KeyInUse`, `DatabaseLost`, `DatabaseBusy`, `InvalidResult`, and whatever ``body`` raises;
         in each case nothing was committed, except that a lost answer to the commit is `DatabaseLost` too.
         """
-        with self._database.lend() as connection, _ended(connection):
+        with self._database.lend() as connection, _lent(connection) as session:
             with _key_errors(key):
                 driver, taken = self._take(connection, key)
                 if not taken:
                     row = driver.execute(once_keys.FIND, once_keys.names(key)).fetchone()
                     driver.drop()
                     return OnceResult(found=True, result=_kept(row))
-            with Session(connection, expire_on_commit=False) as session:
-                result = body(session)
-                session.flush()
-                with translated():
-                    driver.keep(_closing(driver, key, result))
+            result = body(session)
+            session.flush()
+            with translated():
+                driver.keep(_closing(driver, key, result))
             return OnceResult(found=False, result=result)
 
     async def arun(self, key: OnceKey, body: Callable[[AsyncSession], Awaitable[R]]) -> OnceResult[R]:
         """Do the same on the event loop."""
-        async with self._aconnection() as connection, _aended(connection):
+        async with self._aconnection() as connection, _alent(connection) as session:
             with _key_errors(key):
                 driver, taken = await self._atake(connection, key)
                 if not taken:
@@ -97,11 +96,10 @@ class Once:
                     row = await cursor.fetchone()
                     await driver.drop()
                     return OnceResult(found=True, result=_kept(row))
-            async with AsyncSession(connection, expire_on_commit=False) as session:
-                result = await body(session)
-                await session.flush()
-                with translated():
-                    await driver.keep(_closing(driver, key, result))
+            result = await body(session)
+            await session.flush()
+            with translated():
+                await driver.keep(_closing(driver, key, result))
             return OnceResult(found=False, result=result)
 
     @contextmanager
@@ -173,34 +171,34 @@ class Once:
 
 
 @contextmanager
-def _ended(connection: sa.Connection) -> Iterator[None]:
-    """End the transaction on every way out of the block by error; a connection in doubt is closed."""
+def _lent(connection: sa.Connection) -> Iterator[Session]:
+    """Lend a session; when the block fails, roll back, or close the connection if it is in doubt.
+
+    In this order: a session that is closed while the transaction is held only goes back to the savepoint.
+    """
+    session = Session(connection, expire_on_commit=False)
     try:
-        yield
+        yield session
     except BaseException as error:
-        if not connection.invalidated:
-            usable = False
-            try:
-                usable = not _struck(error) and driver_of(connection).drop()
-            finally:
-                if not usable:
-                    connection.invalidate(error)
+        if not connection.invalidated and (_struck(error) or not driver_of(connection).drop()):
+            connection.invalidate(error)
         raise
+    finally:
+        session.close()
 
 
 @asynccontextmanager
-async def _aended(connection: AsyncConnection) -> AsyncIterator[None]:
+async def _alent(connection: AsyncConnection) -> AsyncIterator[AsyncSession]:
+    """Do the same on the event loop, where a second cancellation may come while the first is rolled back."""
+    session = AsyncSession(connection, expire_on_commit=False)
     try:
-        yield
+        yield session
     except BaseException as error:
-        if not connection.invalidated:
-            usable = False
-            try:
-                usable = not _struck(error) and await (await async_driver_of(connection)).drop()
-            finally:
-                if not usable:
-                    await connection.invalidate(error)
+        if not connection.invalidated and (_struck(error) or not await (await async_driver_of(connection)).drop()):
+            await connection.invalidate(error)
         raise
+    finally:
+        await session.close()
 
 
 @contextmanager

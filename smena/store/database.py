@@ -2,7 +2,8 @@
 
 Nothing is opened before the first use. Every session carries the limits that guarantee 3 needs (a frozen
 owner holds nothing up) and notices a dead peer (P06): keepalives find a silent one, `tcp_user_timeout` one
-that takes no more data, `connect_timeout` one that does not answer at all.
+that takes no more data, `connect_timeout` one that does not answer at first, and the wait for each answer is
+bounded by the statement timeout and the connect timeout together.
 The pool hands connections out without a ping: whoever holds a lost one gets `DatabaseLost`, all idle ones
 of that age are dropped with it, and the next checkout is a new connection.
 """
@@ -74,6 +75,8 @@ class Database:
         if settings.url is None:
             raise Misconfigured("this feature needs PostgreSQL; set database.url (SMENA_DATABASE_URL)")
         self._conninfo = connection_string(settings.url.get_secret_value(), settings, application_name)
+        # The server ends any statement in time; what it then still owes is the answer.
+        self._answer_within_s = settings.statement_timeout_s + settings.connect_timeout_s
         self._pool: dict[str, Any] = {
             "pool_size": settings.pool_size or pool_size,
             "max_overflow": 0,
@@ -90,7 +93,7 @@ class Database:
         """The engine for threads."""
         with self._opening:
             if self._engine is None:
-                self._engine = sa.create_engine("postgresql+psycopg://", creator=self.connect, **self._pool)
+                self._engine = sa.create_engine("postgresql+psycopg://", creator=self._connect_pooled, **self._pool)
             return self._engine
 
     @property
@@ -98,16 +101,14 @@ class Database:
         """The engine for the event loop; it belongs to the loop that first uses it."""
         with self._opening:
             if self._aengine is None:
-                self._aengine = create_async_engine("postgresql+psycopg://", async_creator=self.aconnect, **self._pool)
+                self._aengine = create_async_engine(
+                    "postgresql+psycopg://", async_creator=self._aconnect_pooled, **self._pool
+                )
             return self._aengine
 
     def connect(self, *, autocommit: bool = False) -> HoldableConnection:
         """Open a connection of its own beside the pool (LISTEN, COPY, a session lock); the caller closes it."""
         return HoldableConnection.connect(self._conninfo, autocommit=autocommit)
-
-    async def aconnect(self) -> AsyncHoldableConnection:
-        """Open a connection of its own on the running loop."""
-        return await AsyncHoldableConnection.connect(self._conninfo)
 
     def session(self) -> Session:
         """Return a session in no transaction yet; the caller commits and closes it."""
@@ -133,6 +134,16 @@ class Database:
         with translated():
             async with self.aengine.begin() as connection:
                 yield connection
+
+    def _connect_pooled(self) -> HoldableConnection:
+        connection = self.connect()
+        connection.answer_within_s = self._answer_within_s
+        return connection
+
+    async def _aconnect_pooled(self) -> AsyncHoldableConnection:
+        connection = await AsyncHoldableConnection.connect(self._conninfo)
+        connection.answer_within_s = self._answer_within_s
+        return connection
 
     def ping(self) -> None:
         """Ask the server for an answer; raises `DatabaseLost` where none comes."""

@@ -12,11 +12,12 @@ round trip each: several statements in one simple query. Measured with 8 threads
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 import psycopg
 import sqlalchemy as sa
 from psycopg import generators, pq
+from psycopg.abc import PQGen
 from psycopg.errors import error_from_result
 from psycopg.pq.abc import PGresult
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -27,9 +28,16 @@ _MARK: Final = b"SAVEPOINT smena_held"
 _KEEP_SO_FAR: Final = b"RELEASE SAVEPOINT smena_held;SAVEPOINT smena_held"
 _DROP_SO_FAR: Final = b"ROLLBACK TO SAVEPOINT smena_held"
 
+_LOOK_UP_EVERY_S: Final = 0.1
+"""How often a wait looks whether the thread was interrupted; psycopg's own default."""
+
+_ACTIVE: Final = pq.TransactionStatus.ACTIVE
 _IDLE: Final = pq.TransactionStatus.IDLE
 _IN_TRANSACTION: Final = frozenset({pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR})
 _FAILED: Final = frozenset({pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE})
+
+
+RV = TypeVar("RV")
 
 
 class TransactionEnded(Permanent):
@@ -46,6 +54,18 @@ class HoldableConnection(psycopg.Connection[Any]):
 
     held = False
     prepared: bytes | None = None
+
+    answer_within_s: float | None = None
+    """A server that is silent for longer is given up and the connection closed (P06); None waits for ever."""
+
+    def wait(self, gen: PQGen[RV], interval: float = _LOOK_UP_EVERY_S, timeout: float | None = None) -> RV:
+        """Wait as psycopg does, but not for ever: keepalives do not find a server that lives and says nothing."""
+        try:
+            return super().wait(gen, interval, self.answer_within_s if timeout is None else timeout)
+        except psycopg.OperationalError:
+            if self.pgconn.transaction_status == _ACTIVE:
+                self.pgconn.finish()
+            raise
 
     def hold(self, opening: bytes, prepare: bytes) -> list[PGresult]:
         """Begin, run ``opening`` and set the savepoint; return the results of ``opening``'s statements.
@@ -110,6 +130,16 @@ class AsyncHoldableConnection(psycopg.AsyncConnection[Any]):
 
     held = False
     prepared: bytes | None = None
+    answer_within_s: float | None = None
+
+    async def wait(self, gen: PQGen[RV], interval: float = _LOOK_UP_EVERY_S, timeout: float | None = None) -> RV:
+        """See `HoldableConnection.wait`."""
+        try:
+            return await super().wait(gen, interval, self.answer_within_s if timeout is None else timeout)
+        except psycopg.OperationalError:
+            if self.pgconn.transaction_status == _ACTIVE:
+                self.pgconn.finish()
+            raise
 
     async def hold(self, opening: bytes, prepare: bytes) -> list[PGresult]:
         """See `HoldableConnection.hold`."""

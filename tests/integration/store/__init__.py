@@ -1,0 +1,1 @@
+"""The store, its records and `once`, against a real PostgreSQL."""

@@ -1,0 +1,287 @@
+"""A key and its effect commit together or not at all (guarantee 2)."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Session
+
+from smena.errors import DatabaseLost, TimedOut
+from smena.guarantees.once import InvalidResult, KeyInUse, Once, OnceKey
+from smena.records import once_keys
+from smena.store.database import Database
+from smena.store.held import TransactionEnded
+from tests.fixtures.eventually import eventually
+
+from .conftest import Open
+
+Effects = Callable[[], list[str]]
+
+KEY = OnceKey("payments.charge", "order-1", "job-1")
+
+
+def write(session: Session, value: str) -> None:
+    session.execute(sa.text("INSERT INTO effects VALUES (:v)"), {"v": value})
+
+
+def test_a_key_that_is_found_gives_the_result_that_was_kept_and_runs_nothing(
+    database: Database, effects: Effects
+) -> None:
+    def charge(session: Session) -> dict[str, Any]:
+        write(session, "charged")
+        return {"charge": 7, "note": "\x00 и 'quoted'"}
+
+    once = Once(database)
+    first = once.run(KEY, charge)
+    again = once.run(KEY, charge)
+    assert (first.found, again.found) == (False, True)
+    assert first.result == again.result == {"charge": 7, "note": "\x00 и 'quoted'"}
+    assert effects() == ["charged"]
+
+
+def test_twenty_threads_with_one_key_make_one_effect(database: Database, effects: Effects) -> None:
+    once, together = Once(database), threading.Barrier(20)
+
+    def charge(session: Session) -> int:
+        write(session, "charged")
+        return 5
+
+    def attempt(number: int) -> tuple[bool, int]:
+        together.wait()
+        ran = once.run(OnceKey("payments.charge", "order-1", f"job-{number}"), charge)
+        return ran.found, ran.result
+
+    with ThreadPoolExecutor(20) as threads:
+        came = list(threads.map(attempt, range(20)))
+    assert sorted(came) == [(False, 5)] + [(True, 5)] * 19
+    assert effects() == ["charged"]
+
+
+def test_commits_and_rollbacks_of_the_job_end_nothing(database: Database, effects: Effects) -> None:
+    def charge(session: Session) -> None:
+        write(session, "kept")
+        session.commit()
+        write(session, "taken back")
+        session.rollback()
+        write(session, "kept too")
+        assert effects() == [], "nothing may be seen before the end"
+
+    assert not Once(database).run(KEY, charge).found
+    assert effects() == ["kept", "kept too"]
+    assert Once(database).run(KEY, charge).found
+
+
+def test_what_the_job_committed_is_gone_when_it_fails_later(database: Database, effects: Effects) -> None:
+    def fails_late(session: Session) -> None:
+        write(session, "half")
+        session.commit()
+        raise LookupError("late")
+
+    once = Once(database)
+    with pytest.raises(LookupError):
+        once.run(KEY, fails_late)
+    assert effects() == []
+    assert not once.run(KEY, lambda session: write(session, "whole")).found
+    assert effects() == ["whole"]
+
+
+def test_a_rollback_by_the_job_does_not_take_the_key_away(database: Database, effects: Effects) -> None:
+    def gives_up(session: Session) -> str:
+        write(session, "no")
+        session.rollback()
+        return "nothing to do"
+
+    once = Once(database)
+    once.run(KEY, gives_up)
+    assert once.run(KEY, gives_up).result == "nothing to do"
+    assert effects() == []
+
+
+def test_a_failed_statement_that_the_job_swallows_is_not_taken_for_success(
+    database: Database, effects: Effects
+) -> None:
+    def swallows(session: Session) -> None:
+        write(session, "before")
+        try:
+            session.execute(sa.text("SELECT 1 / 0"))
+        except sa.exc.DataError:
+            return
+
+    once = Once(database)
+    with pytest.raises(psycopg.errors.InFailedSqlTransaction):
+        once.run(KEY, swallows)
+    assert effects() == []
+    assert not once.run(KEY, lambda session: write(session, "mended")).found
+
+
+def test_ending_the_transaction_by_sql_is_told(database: Database) -> None:
+    with pytest.raises(TransactionEnded):
+        Once(database).run(KEY, lambda session: session.scalar(sa.text("COMMIT")))
+
+
+def test_a_job_beside_another_with_its_key_comes_back_later(open_database: Open, database: Database) -> None:
+    impatient = Once(open_database(lock_timeout_s=0.2))
+    entered, leave = threading.Event(), threading.Event()
+
+    def slow(session: Session) -> None:
+        write(session, "slow")
+        entered.set()
+        assert leave.wait(60)
+
+    with ThreadPoolExecutor(1) as other:
+        first = other.submit(Once(database).run, KEY, slow)
+        try:
+            assert entered.wait(60)
+            with pytest.raises(KeyInUse):
+                impatient.run(KEY, lambda session: write(session, "second"))
+        finally:
+            leave.set()
+        assert not first.result().found
+    assert impatient.run(KEY, lambda session: write(session, "third")).found
+
+
+def test_a_connection_that_died_idle_is_replaced_before_anything_happened(database: Database, effects: Effects) -> None:
+    once = Once(database)
+    once.run(KEY, lambda session: write(session, "first"))
+    hang_up_on(database)
+    assert not once.run(OnceKey("a.b", "k", "j"), lambda session: write(session, "second")).found
+    assert effects() == ["first", "second"]
+
+
+def test_a_connection_that_dies_in_the_job_leaves_neither_key_nor_effect(database: Database, effects: Effects) -> None:
+    def cut_off(session: Session) -> None:
+        write(session, "lost")
+        hang_up_on(database)
+
+    once = Once(database)
+    with pytest.raises(DatabaseLost):
+        once.run(KEY, cut_off)
+    assert effects() == []
+    assert not once.run(KEY, lambda session: write(session, "again")).found
+
+
+def test_the_connection_of_a_struck_job_is_not_used_again(database: Database) -> None:
+    def pid(session: Session) -> object:
+        return session.scalar(sa.text("SELECT pg_backend_pid()"))
+
+    def struck(session: Session) -> None:
+        seen.append(pid(session))
+        raise TimedOut
+
+    once, seen = Once(database), list[object]()
+    with pytest.raises(TimedOut):
+        once.run(KEY, struck)
+    assert once.run(KEY, pid).result not in seen
+
+
+def test_a_result_that_is_not_json_fails_the_job_and_its_effect(database: Database, effects: Effects) -> None:
+    def odd(session: Session) -> object:
+        write(session, "odd")
+        return object()
+
+    with pytest.raises(InvalidResult):
+        Once(database).run(KEY, odd)
+    assert effects() == []
+
+
+@pytest.mark.parametrize("key", ["nul \x00", "lone \ud800", "x" * 100_000, "'; DROP TABLE effects; --", "\\'"])
+def test_any_text_can_be_a_key(database: Database, effects: Effects, key: str) -> None:
+    once = Once(database)
+    assert not once.run(OnceKey("a.b", key, "job \x00"), lambda session: write(session, "x")).found
+    assert once.run(OnceKey("a.b", key, "job 2"), lambda session: write(session, "y")).found
+    assert not once.run(OnceKey("a.b", key + "!", "job 3"), lambda session: write(session, "z")).found
+    assert effects() == ["x", "z"]
+
+
+def test_no_connection_is_kept_in_a_transaction(database: Database) -> None:
+    once = Once(database)
+    once.run(KEY, lambda session: write(session, "x"))
+    once.run(KEY, lambda session: write(session, "x"))
+    with pytest.raises(ZeroDivisionError):
+        once.run(OnceKey("a.b", "2", "j"), lambda _: 1 // 0)
+    with database.transaction() as connection:
+        idle = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%'"
+        assert eventually(lambda: connection.scalar(sa.text(idle)) == 0)
+
+
+def test_without_a_key_the_transaction_commits_at_the_end_or_not_at_all(database: Database, effects: Effects) -> None:
+    once = Once(database)
+    with once.transaction() as session:
+        write(session, "kept")
+    with pytest.raises(LookupError), once.transaction() as session:
+        fail_after(write(session, "dropped"))
+    assert effects() == ["kept"]
+
+
+def test_old_keys_are_pruned_in_small_batches(database: Database) -> None:
+    brief = Once(database, keep_s=0)
+    for number in range(5):
+        brief.run(OnceKey("a.b", str(number), "j"), lambda _: None)
+    Once(database).run(KEY, lambda _: None)
+    with database.transaction() as connection:
+        assert [once_keys.prune(connection, limit=3) for _ in range(3)] == [3, 2, 0]
+    assert Once(database).run(KEY, lambda _: None).found
+
+
+async def test_the_event_loop_has_the_same_guarantee(database: Database, effects: Effects) -> None:
+    once = Once(database)
+
+    async def charge(session: AsyncSession) -> str:
+        await session.execute(sa.text("INSERT INTO effects VALUES ('kept')"))
+        await session.commit()
+        await session.execute(sa.text("INSERT INTO effects VALUES ('taken back')"))
+        await session.rollback()
+        return "done"
+
+    async def fails(session: AsyncSession) -> None:
+        await charge(session)
+        raise LookupError
+
+    try:
+        with pytest.raises(LookupError):
+            await once.arun(KEY, fails)
+        ran = await asyncio.gather(*(once.arun(OnceKey(KEY.actor, KEY.key, str(n)), charge) for n in range(20)))
+    finally:
+        await database.aclose()
+    assert sorted((one.found, one.result) for one in ran) == [(False, "done")] + [(True, "done")] * 19
+    assert effects() == ["kept"]
+
+
+async def test_a_cancelled_coroutine_leaves_neither_key_nor_effect(database: Database, effects: Effects) -> None:
+    once, entered = Once(database), asyncio.Event()
+
+    async def hangs(session: AsyncSession) -> None:
+        await session.execute(sa.text("INSERT INTO effects VALUES ('half')"))
+        entered.set()
+        await session.execute(sa.text("SELECT pg_sleep(60)"))
+
+    async def charge(session: AsyncSession) -> None:
+        await session.execute(sa.text("INSERT INTO effects VALUES ('whole')"))
+
+    try:
+        running = asyncio.create_task(once.arun(KEY, hangs))
+        await entered.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert not (await once.arun(KEY, charge)).found
+    finally:
+        await database.aclose()
+    assert effects() == ["whole"]
+
+
+def fail_after(_: None) -> None:
+    raise LookupError
+
+
+def hang_up_on(database: Database) -> None:
+    """End all server processes of this database but the one that is asked."""
+    others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    with database.connect(autocommit=True) as connection:
+        connection.execute(f"SELECT pg_terminate_backend(pid, 10000) {others}")
