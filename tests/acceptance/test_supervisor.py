@@ -40,7 +40,7 @@ def test_p07_term_to_the_whole_group_twice_is_one_drain(fleet: FleetGrip) -> Non
     for _ in range(2):
         for pid in (fleet.process.pid, *pids.values()):
             os.kill(pid, signal.SIGTERM)
-        eventually(lambda: all((fleet.folder / f"draining-{post}").exists() for post in pids))
+        eventually(lambda: all((fleet.folder / f"draining-forked-{post}").exists() for post in pids))
     eventually(lambda: fleet.events("drain.goes_on"))
     assert all(alive(pid) for pid in pids.values())
     goes_on = fleet.events("drain.goes_on")[0]
@@ -144,7 +144,7 @@ def test_the_job_whose_thread_crashed_is_blamed(fleet: FleetGrip) -> None:
     fleet.start(forked=1)
     pid = fleet.wait_ready()["0"]
 
-    fleet.cue("poison-0")
+    fleet.cue("poison-forked-0")
     exited = eventually(lambda: fleet.events("child.exited"))[0]
 
     assert exited["child"] == pid

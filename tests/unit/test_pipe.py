@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from smena.clock import SYSTEM, Deadline
-from workers.process.pipe import Failed, Hello, Message, Pipe, Ready, Report, receive_packet, send_packet
+from workers.process.pipe import Draining, Failed, Hello, Message, Pipe, Ready, Report, receive_packet, send_packet
 
 
 @pytest.fixture
@@ -21,12 +21,8 @@ def ends() -> Iterator[tuple[Pipe, Pipe]]:
 
 def test_messages_come_in_order_and_whole(ends: tuple[Pipe, Pipe]) -> None:
     child, supervisor = ends
-    sent: list[Message] = [
-        Hello(7),
-        Ready(),
-        Report({"counters": {"a": {"b": 1}}}, {"link": 3}, ("broker",)),
-        Failed("no\nqueue"),
-    ]
+    report = Report({"counters": {"a": {"b": 1}}}, {"link": 3}, ("broker",))
+    sent: list[Message] = [Hello(7), Ready(), report, Draining(), Failed("no\nqueue")]
 
     for message in sent:
         assert child.send(message)

@@ -65,7 +65,7 @@ class FleetGrip:
 
     def programs(self, post: str) -> list[int]:
         """Return the pids of what the post's child has started."""
-        return [int(pid) for pid in (self.folder / f"program-{post}").read_text().split()]
+        return [int(pid) for pid in (self.folder / f"programs-forked-{post}").read_text().split()]
 
     def wait_ready(self) -> dict[str, int]:
         """Wait until the fleet is ready; return the forked role's pids."""

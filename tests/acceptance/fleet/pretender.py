@@ -1,6 +1,6 @@
 """A role that runs pretended jobs; what it does beyond that is set by `SMENA_APP_…` (see `Plan`).
 
-Files in the supervisor's state folder are its cues: ``poison-POST`` crashes the thread of slot 1, ``let-go`` ends the
+Files in the supervisor's state folder are its cues: ``poison-NAME`` crashes the thread of slot 1, ``let-go`` ends the
 jobs of a drain that waits for it.
 """
 
@@ -37,7 +37,7 @@ class Plan(BaseModel):
     job: str = "short"
     """How a job behaves in a drain: ``short`` ends at once, ``waits`` for the cue ``let-go``, ``deaf`` never ends."""
     subprocess: bool = False
-    """Start two programs, as a job might, one in a session of its own; their pids go to the file ``program-POST``."""
+    """Start two programs, as a worker's job might, one in its own session; their pids go to ``programs-NAME``."""
     unready: bool = False
     """Report that the broker cannot be reached."""
     stuck: bool = False
@@ -63,9 +63,9 @@ def run(settings: Settings, child: Child) -> int:
         raise RuntimeError("the pretender fails")
     while plan.boots_slowly:
         time.sleep(CUE_S)
-    if plan.subprocess:
+    if plan.subprocess and child.orders.role == "forked":
         programs = [_program(own_session=own) for own in (False, True)]
-        (folder / f"program-{child.orders.post}").write_text(" ".join(map(str, programs)))
+        (folder / f"programs-{child.name}").write_text(" ".join(map(str, programs)))
     recorder = child.recorder(4)
     for slot in (0, 1):
         threading.Thread(target=_work, args=(recorder, slot, child, folder), daemon=True).start()
@@ -87,14 +87,14 @@ def _work(recorder: FlightRecorder, slot: int, child: Child, folder: Path) -> No
     recorder.bind(slot)
     recorder.enter(slot, f"job-{child.orders.post}-{slot}", "pretend.work", 1, time.time())
     while True:
-        if slot == 1 and (folder / f"poison-{child.orders.post}").exists():
+        if slot == 1 and (folder / f"poison-{child.name}").exists():
             ctypes.string_at(0)
         time.sleep(CUE_S)
 
 
 def _drain(plan: Plan, settings: Settings, child: Child, folder: Path) -> int:
     deadline = child.drain_deadline(settings.worker.drain_s)
-    (folder / f"draining-{child.orders.post}").touch()
+    (folder / f"draining-{child.name}").touch()
     while plan.job == "deaf":
         time.sleep(CUE_S)
     while plan.job == "waits" and not (folder / "let-go").exists():

@@ -1,0 +1,120 @@
+"""The actors. Each effect is a row in the table `effects` (key, actor, attempt, process)."""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import sqlalchemy as sa
+from pydantic import BaseModel
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Session
+
+import smena
+from smena import Context, Permanent, Retry, Transient
+
+POLL_S = 0.02
+
+CREATE = "CREATE TABLE effects (key text, actor text, attempt int, pid int)"
+_EFFECT = sa.text("INSERT INTO effects VALUES (:key, :actor, :attempt, :pid)")
+
+
+class Place(BaseModel):
+    """Where cues are given."""
+
+    folder: Path
+
+
+class RuleBroken(Permanent):
+    """A rule of the business is broken."""
+
+    code = "rule_broken"
+
+
+book = smena.Book("jobs")
+
+
+@book.resource
+def place() -> Iterator[Path]:
+    """Give the folder of the cues, and leave a mark when closed."""
+    folder = smena.app_settings(Place).folder
+    yield folder
+    (folder / f"closed-{os.getpid()}").touch()
+
+
+def _values(ctx: Context, key: str) -> dict[str, object]:
+    return {"key": key, "actor": ctx.actor, "attempt": ctx.attempt, "pid": os.getpid()}
+
+
+@book.actor(queue="jobs")
+def note(ctx: Context, /, key: str) -> None:
+    """Take effect, as often as it is run."""
+    with ctx.transaction() as session:
+        session.execute(_EFFECT, _values(ctx, key))
+
+
+@book.actor(queue="jobs", once=lambda key: key)
+def note_once(ctx: Context, session: Session, /, key: str) -> None:
+    """Take effect once for each key, whatever the job commits itself."""
+    session.execute(_EFFECT, _values(ctx, key))
+    session.commit()
+
+
+@book.actor(queue="jobs", once=lambda key: key)
+async def anote_once(ctx: Context, session: AsyncSession, /, key: str) -> None:
+    """Take effect once for each key, on the event loop."""
+    await session.execute(_EFFECT, _values(ctx, key))
+
+
+@book.actor(queue="jobs", retry=Retry(base_s=0.1, cap_s=0.2))
+def third_time(ctx: Context, /, key: str) -> None:
+    """Fail twice, then take effect."""
+    if ctx.attempt < 3:
+        raise Transient("not yet")
+    with ctx.transaction() as session:
+        session.execute(_EFFECT, _values(ctx, key))
+
+
+@book.actor(queue="jobs")
+def broken_rule(key: str) -> None:
+    """Fail for good."""
+    raise RuleBroken(key=key)
+
+
+@book.actor(queue="jobs", retry=Retry(base_s=0.05, cap_s=0.1))
+def bug(how: str) -> None:
+    """Fail as code fails that nobody thought of."""
+    if how == "exit":
+        sys.exit(1)
+    raise KeyError(how)
+
+
+@book.actor(queue="jobs")
+def hold(ctx: Context, session: Session, /, key: str) -> None:
+    """Say that it runs, wait for the cue `let-go`, take effect."""
+    folder = ctx.resource(place)
+    (folder / f"running-{key}").touch()
+    while not (folder / "let-go").exists():
+        time.sleep(POLL_S)
+    session.execute(_EFFECT, _values(ctx, key))
+
+
+@book.actor(queue="jobs")
+async def ahold(ctx: Context, session: AsyncSession, /, key: str) -> None:
+    """Do the same on the event loop."""
+    folder = ctx.resource(place)
+    (folder / f"running-{key}").touch()
+    while not (folder / "let-go").exists():
+        await asyncio.sleep(POLL_S)
+    await session.execute(_EFFECT, _values(ctx, key))
+
+
+@book.actor(queue="jobs", once=lambda key: key)
+def with_follow_up(ctx: Context, session: Session, /, key: str, fails: bool) -> None:
+    """Take effect and send a follow-up in the same transaction; with ``fails`` neither must be seen."""
+    session.execute(_EFFECT, _values(ctx, key))
+    note.send(f"{key}-follow-up")
+    if fails:
+        raise RuleBroken(key=key)
