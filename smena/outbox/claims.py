@@ -112,7 +112,7 @@ class Claims:
         """Claim up to ``batch`` due rows, in the order of their writing; fewer where their bodies are large."""
         values = {"batch": batch, "bytes": BATCH_BYTES, "owner": self.owner, "lease_s": self.lease_s}
         with self._database.transaction() as connection:
-            rows = connection.execute(_CLAIM, values).tuples().all()
+            rows = connection.execute(_CLAIM, values).all()
         return sorted(Row._make(row) for row in rows)
 
     def settle(self, verdict: Verdict) -> int:

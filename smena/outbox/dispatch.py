@@ -32,7 +32,13 @@ def outgoing_of(row: Row, prefix: str) -> Outgoing:
 
 
 def _properties(row: Row) -> Properties:
+    """Return the row's properties; what a hand-written row leaves out is what every message has."""
     try:
-        return codec.properties_from_json(row.properties)
+        properties = codec.properties_from_json(row.properties)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise Undecodable("properties", error=str(error)) from error
+    properties.message_id = row.id
+    properties.delivery_mode = 2
+    properties.type = properties.type or row.actor
+    properties.content_type = properties.content_type or "application/json"
+    return properties

@@ -24,8 +24,8 @@ class Message:
 
 
 class Broken(Message):
-    @property  # type: ignore[misc]
-    def properties(self) -> Properties:  # type: ignore[override]
+    @property
+    def properties(self) -> Properties:
         raise Undecodable("properties")
 
     @properties.setter

@@ -103,11 +103,11 @@ class LostAndFound:
 
     def _send_on(self, delivery: Delivery, queue: str) -> None:
         properties = delivery.properties
-        carried = msgspec.structs.replace(properties, headers=codec.carried_headers(properties), expiration=None)
-        address = work_queue(self._prefix, queue)
-        outcome = self._publisher.publish_and_wait(
-            [Outgoing("", address, delivery.body, carried, queue, any_size=True)]
-        )[0]
+        carried = msgspec.structs.replace(
+            properties, headers=codec.carried_headers(properties), delivery_mode=2, expiration=None, user_id=None
+        )
+        outgoing = Outgoing("", work_queue(self._prefix, queue), delivery.body, carried, queue, any_size=True)
+        outcome = self._publisher.publish_and_wait([outgoing])[0]
         if outcome is not None:
             raise outcome
 
