@@ -17,7 +17,7 @@ import structlog
 
 from smena.telemetry.line_writer import LINE_LIMIT
 from smena.telemetry.plain_text import cut, cut_front, text_of
-from smena.telemetry.redaction import public, without_passwords
+from smena.telemetry.redaction import public, discreet
 
 Fields = MutableMapping[str, Any]
 
@@ -68,7 +68,7 @@ def console(*, colors: bool) -> Callable[[Fields], bytes]:
 
 
 def _traceback(value: object) -> str:
-    return without_passwords(cut_front(text_of(value, limit=2**20), LINE_LIMIT))
+    return discreet(cut_front(text_of(value, limit=2**20), LINE_LIMIT))
 
 
 def _fitted(fields: Fields, excess: int) -> bytes:

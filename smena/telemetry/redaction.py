@@ -18,6 +18,14 @@ from smena.telemetry.plain_text import VALUE_LIMIT, cut, text_of
 REDACTED = "[redacted]"
 ARGUMENT_NAMES = frozenset({"args", "kwargs", "arguments", "body", "payload", "params", "parameters"})
 _SECRET_NAME = re.compile(r"password|passwd|secret|token|authorization|api_?key|cookie|credential", re.IGNORECASE)
+_QUOTED_DATA = re.compile(
+    r"""(?sx)
+    (?<=DETAIL:) .*? (?=\n[A-Z]+: | \n\[SQL | \n\( | \n\n | \Z)  # PostgreSQL: Key (card)=(4111) already exists
+    | (?<=\[parameters:) .*? (?=\]\n | \] \( | \]?\Z)           # SQLAlchemy: what was bound
+    | (?<=input_value=) .*? (?=,\ input_type= | \n | \Z)        # pydantic: what did not fit
+    """
+)
+_DATA_MARKS = ("DETAIL:", "[parameters:", "input_value=")
 _ADDRESS_PASSWORD = re.compile(r"(\w{2,30}://[^\s/:@]{0,200}:)[^\s@/]+@")
 _MOST_PARTS = 50
 _DEEPEST = 4
@@ -42,8 +50,12 @@ def public(name: str, value: object, limit: int = VALUE_LIMIT) -> Plain:
         return f"<{type(value).__name__}>"
 
 
-def without_passwords(text: str) -> str:
-    """Mask the password of every address in the text."""
+def discreet(text: str) -> str:
+    """Return an error's text, or any other, without what it quotes: passwords of addresses, and the data of
+    messages that are known to show it (PostgreSQL's, SQLAlchemy's, pydantic's).
+    """
+    if any(mark in text for mark in _DATA_MARKS):
+        text = _QUOTED_DATA.sub(f" {REDACTED}", text)
     return _ADDRESS_PASSWORD.sub(r"\1***@", text) if "://" in text else text
 
 
@@ -66,7 +78,7 @@ class _View:
         if isinstance(value, Mapping | list | tuple | set | frozenset):
             return self._collection(value, depth - 1) if depth else f"<{type(value).__name__}>"
         # masked before it is cut: a cut inside an address would leave a password that no longer looks like one
-        return cut(without_passwords(text_of(value, self._limit + _LONGEST_PASSWORD)), self._limit)
+        return cut(discreet(text_of(value, self._limit + _LONGEST_PASSWORD)), self._limit)
 
     def _collection(self, value: Mapping[Any, Any] | Iterable[Any], depth: int) -> Plain:
         if isinstance(value, Mapping):

@@ -1,10 +1,13 @@
 """Whatever a failure path is handed, it can be stored and shown."""
 
 import json
+import traceback
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+from sqlalchemy.exc import IntegrityError
 
 from smena.telemetry import log_line
 from smena.telemetry.line_writer import LINE_LIMIT
@@ -107,3 +110,37 @@ def test_p51_a_password_that_straddles_the_cut_is_masked() -> None:
     for before in range(1990, 2060):
         assert "hunter22" not in str(public("error", "x" * before + " amqp://shop:hunter22@h/"))
         assert "shop:hu" not in str(public("error", "x" * before + " amqp://shop:hunter22@h/"))
+
+
+def failures() -> list[Exception]:
+    """Return errors as libraries raise them, each quoting a card number."""
+    card = "4111111111111111"
+    found: list[Exception] = []
+    try:
+        TypeAdapter(int).validate_python("x" + card)
+    except ValidationError as refused:
+        found.append(refused)
+    violated = 'duplicate key value violates unique constraint "cards_pkey"\nDETAIL:  Key (card)=(4111111111111111) already exists.'
+    found.append(RuntimeError(violated))
+    found.append(IntegrityError("INSERT INTO cards VALUES (%(card)s)", {"card": card}, RuntimeError(violated)))
+    found.append(IntegrityError("INSERT INTO cards VALUES (%(card)s)", [{"card": card}] * 30, RuntimeError("x")))
+    return found
+
+
+@pytest.mark.parametrize("failure", failures(), ids=lambda failure: type(failure).__name__)
+def test_p51_what_libraries_quote_of_the_data_is_not_shown(failure: Exception) -> None:
+    shown = str(public("error", error_text(failure)))
+    assert "4111" not in shown
+    assert shown.startswith(type(failure).__name__)
+    cause = str(failure).splitlines()[0][:20]
+    assert cause in shown, "why it failed is still told"
+
+
+def test_p51_a_traceback_quotes_no_data_either() -> None:
+    card = "x" + "41" * 8
+    try:
+        TypeAdapter(int).validate_python(card)
+    except ValidationError:
+        fields = log_line.sanitize(None, "", {"exception": traceback.format_exc()})
+    assert card not in fields["exception"]
+    assert "int_parsing" in fields["exception"]
