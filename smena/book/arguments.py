@@ -24,7 +24,9 @@ Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 
 _MAX_FINDINGS: Final = 5
-_AS_IT_IS: Final = frozenset({int, str, bool, float, type(None)})
+_MAX_PART: Final = 64
+"""Characters of one part of a path: it may be a key of the sender's."""
+_AS_IT_IS: Final = (int, str, bool, float, type(None))
 """Types whose checked value is its own JSON form."""
 
 
@@ -46,7 +48,8 @@ class Arguments:
         try:
             return self._check(ArgsKwargs(args, kwargs))  # type: ignore[no-any-return]  # what `_echo` returns
         except ValidationError as error:
-            raise InvalidArguments(self._told(error), actor=self.actor) from error
+            # Its own text holds the values, which belong in no log: it must not be seen as the cause.
+            raise InvalidArguments(self._told(error), actor=self.actor) from None
 
     def travelling(self, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
         """Return the given arguments as JSON values that `accept` takes; defaults stay the worker's own.
@@ -62,6 +65,7 @@ class Arguments:
 
     def _dump(self, where: int | str, value: Any) -> Any:
         path = self._path(where)
+        values.check(path, "a name")
         value = self._forms.of(where).json(value, path)
         values.check(value, path)
         return value
@@ -79,7 +83,8 @@ class Arguments:
         """Say what does not fit, by path, without showing any value."""
         findings = error.errors(include_url=False, include_context=False, include_input=False)
         told = [
-            ".".join([self._path(finding["loc"][0]), *map(str, finding["loc"][1:])]) + f": {finding['msg']}"
+            ".".join([self._path(finding["loc"][0]), *(str(part)[:_MAX_PART] for part in finding["loc"][1:])])
+            + f": {finding['msg']}"
             for finding in findings[:_MAX_FINDINGS]
         ]
         more = len(findings) - len(told)
@@ -110,7 +115,7 @@ class _Form:
     """How values of one annotation are turned into JSON values."""
 
     def __init__(self, annotation: Any) -> None:
-        self.converts = annotation not in _AS_IT_IS
+        self.converts = not any(annotation is kind for kind in _AS_IT_IS)
         self._serializer = SchemaSerializer(TypeAdapter(annotation).core_schema, _KEEP_NAN) if self.converts else None
 
     def json(self, value: Any, path: str) -> Any:

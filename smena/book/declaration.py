@@ -1,7 +1,9 @@
 """Type what `book.actor` returns: strip the injected parameters for senders, keep them for callers.
 
-Type checkers pick the first overload that fits, so the longer ones come first. A first parameter that is
-annotated `Any` or `object`, or not at all, fits every overload: checkers then know less, the worker does not.
+Type checkers pick the first overload that fits, so the longer ones come first. Where a parameter could take
+anything (`Any`, `object`, ``*args: Any``, or no annotation) it could take a `Context` or a `Session` too, and
+nobody can tell from its type that it is not injected. `Anything` finds such functions first: their senders may
+send what they like as far as a checker goes. The worker reads the annotations themselves and is never in doubt.
 """
 
 from __future__ import annotations
@@ -19,9 +21,17 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+class Anything:
+    """A type of its own, which only a parameter for anything takes."""
+
+
 class Declaration(Protocol):
     """Turn a function into an actor."""
 
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Anything, ...], R], /) -> Actor[..., R, ...]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Context, Anything, ...], R], /) -> Actor[..., R, ...]: ...
     @overload
     def __call__(
         self, fn: Callable[Concatenate[Context, Session, P], R], /

@@ -25,6 +25,8 @@ class RemoteActor(Address[...]):
 
 def plain_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return arguments as JSON values, by what they are; raise `Unsendable` with the path of what is none."""
+    for name in kwargs:
+        values.check(name, "a name")
     return (
         tuple(values.plain(value, f"argument {position}") for position, value in enumerate(args, 1)),
         {name: values.plain(value, name) for name, value in kwargs.items()},

@@ -1,6 +1,7 @@
 """An actor's arguments: checked on both sides, and made fit to travel."""
 
 import enum
+import traceback
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -132,10 +133,12 @@ def test_a_refusal_names_the_path_and_shows_no_value() -> None:
     @book.actor()
     def pay(order: Order, secret: int) -> None: ...
 
+    wrong = "hunt" + "er"
     with pytest.raises(InvalidArguments) as refused:
-        pay.accepts(({"number": 1, "items": [{"SKU": "a", "price": "hunter2"}]}, "hunter3"), {})
+        pay.accepts(({"number": 1, "items": [{"SKU": "a", "price": wrong}]}, wrong), {})
 
     assert "order.items.0.price" in str(refused.value)
+    assert "hunter" not in "".join(traceback.format_exception(refused.value))
     assert "secret" in str(refused.value)
     assert "hunter" not in str(refused.value)
 
@@ -190,6 +193,19 @@ def test_what_cannot_travel_is_refused_with_its_path(value: Any, told: str) -> N
         anything.message(value)
     with pytest.raises(Unsendable, match=told.replace("value", "(value|argument 1)", 1)):
         by_name("other.actor").message(value=value)
+
+
+def test_a_name_that_cannot_travel_is_refused() -> None:
+    for send in (anything.message, by_name("other.actor").message):
+        with pytest.raises(Unsendable, match="a name holds a NUL"):
+            send(1, **{"\0": 1})
+
+
+def test_annotations_need_not_be_hashable() -> None:
+    @book.actor()
+    def tagged(n: Annotated[int, {"unit": "s"}], thing: object) -> None: ...
+
+    assert over_the_wire(tagged, "1", [2]) == ((1, [2]), {})
 
 
 def test_a_number_in_a_model_that_is_not_finite_is_refused() -> None:

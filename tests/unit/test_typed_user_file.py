@@ -69,6 +69,22 @@ async def with_async_session(session: AsyncSession, /, n: int) -> None: ...
 async def bare(n: int, *more: int, **labels: str) -> None: ...
 
 
+@book.actor()
+def takes_anything(payload: Any, n: int = 0) -> None: ...
+
+
+@book.actor()
+def takes_object(ctx: smena.Context, /, payload: object) -> None: ...
+
+
+@book.actor()
+def takes_all(*args: Any, **kwargs: Any) -> None: ...
+
+
+@book.actor()
+def session_and_anything(ctx: smena.Context, session: Session, /, payload: Any, n: int = 0) -> None: ...
+
+
 order = Order(number=1)
 
 assert_type(charge.send(order, note="x"), smena.Job)
@@ -78,6 +94,10 @@ with_context.send(n=1)
 with_session.message(1)
 bare.send(1, 2, 3, colour="red")
 smena.by_name("mail.any", queue="mail").send(1, anything={})
+takes_anything.send(1, 2)
+takes_object.send(payload=1)
+takes_all.send(1, 2, three=3)
+session_and_anything.send(payload={}, n=2)
 smena.send_many([charge.message(order)])
 
 
@@ -109,6 +129,7 @@ with_session.message(None)  # wrong
 with_async_session.message(n="n")  # wrong
 bare.message(1, "two")  # wrong
 bare.message(1, colour=2)  # wrong
+session_and_anything.send({}, "n")  # wrong
 book.actor(queue=7)  # wrong
 
 
