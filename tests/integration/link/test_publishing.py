@@ -1,0 +1,236 @@
+"""Every publish ends as confirmed or as a typed error (P03, P04), whatever happens to the broker."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import threading
+import time
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from smena.amqp import names
+from smena.amqp.deadletter import Death
+from smena.amqp.outgoing import Outgoing
+from smena.amqp.properties import Properties
+from smena.errors import (
+    BrokerBlocked,
+    BrokerLost,
+    Misconfigured,
+    PublishRefused,
+    PublishTimeout,
+    TooLarge,
+    TopologyMismatch,
+    Unroutable,
+    Unsendable,
+)
+from smena.job import Job
+from tests.fixtures.eventually import eventually
+from tests.integration.link.conftest import Broker, Link, Settle
+from workers.local.services import LocalServices
+
+
+def a_job(queue: str, number: int = 1, **changes: Any) -> Job:
+    return Job(actor="shop.sell", queue=queue, args=(number,), timestamp_ms=int(time.time() * 1000), **changes)
+
+
+def test_a_confirmed_job_lies_in_its_queue_as_dramatiqs_message(
+    link: Link, settings: Settle, broker: Broker, queue: str
+) -> None:
+    job = a_job(queue, request_id="r-1")
+    link.publisher(settings()).send(job)
+    taken = broker.take(names.work_queue("test", queue))
+    assert taken is not None
+    _, properties, body = taken
+    assert b'"message_id":"%b"' % job.id.encode() in body
+    assert (properties.message_id, properties.type, properties.delivery_mode) == (job.id, "shop.sell", 2)
+    assert properties.headers["smena-attempt"] == 1
+    assert properties.headers["smena-request-id"] == "r-1"
+
+
+def test_many_jobs_have_an_outcome_each_in_order(link: Link, settings: Settle, broker: Broker, queue: str) -> None:
+    good = [a_job(queue, number) for number in range(1000)]
+    bad = [a_job(queue).replace(args=(float("nan"),)), a_job("not*a*name"), a_job(queue).replace(args=("x" * 3000,))]
+    jobs = [*good[:500], bad[0], *good[500:], bad[1], bad[2]]
+    outcomes = link.publisher(settings(max_body_bytes=2048)).send_many(jobs)
+    failed = {place: type(error) for place, error in enumerate(outcomes) if error is not None}
+    assert failed == {500: Unsendable, 1001: Misconfigured, 1002: TooLarge}
+    assert broker.depth(names.work_queue("test", queue)) == 1000
+
+
+def test_the_window_bounds_what_is_under_way_and_a_long_list_passes_it(
+    link: Link, settings: Settle, broker: Broker, queue: str
+) -> None:
+    outcomes = link.publisher(settings(publish_window=50)).send_many([a_job(queue, number) for number in range(2000)])
+    assert not any(outcomes)
+    assert broker.depth(names.work_queue("test", queue)) == 2000
+
+
+def test_a_coroutine_can_await_its_confirm(link: Link, settings: Settle, broker: Broker, queue: str) -> None:
+    publisher = link.publisher(settings())
+
+    async def send() -> None:
+        await asyncio.gather(*(publisher.asend(a_job(queue, number)) for number in range(100)))
+
+    asyncio.run(send())
+    assert broker.depth(names.work_queue("test", queue)) == 100
+
+
+def test_p03_a_queue_deleted_under_the_publisher_is_declared_again_and_gets_the_job(
+    link: Link, settings: Settle, broker: Broker, queue: str
+) -> None:
+    publisher = link.publisher(settings())
+    publisher.send(a_job(queue))
+    broker.channel().queue_delete(names.work_queue("test", queue))
+    publisher.send(a_job(queue))
+    assert broker.depth(names.work_queue("test", queue)) == 1
+
+
+def test_p03_a_message_without_a_queue_is_unroutable_and_others_are_not_mistaken_for_it(
+    link: Link, settings: Settle, broker: Broker, queue: str
+) -> None:
+    publisher = link.publisher(settings())
+    publisher.send(a_job(queue))
+    there = names.work_queue("test", queue)
+    outgoings = [
+        Outgoing("", f"nowhere.{queue}" if number % 3 == 0 else there, b"{}", Properties()) for number in range(99)
+    ]
+    outcomes = publisher.publish_and_wait(outgoings)
+    assert [type(error) for error in outcomes] == [
+        Unroutable if number % 3 == 0 else type(None) for number in range(99)
+    ]
+
+
+def test_a_message_that_closes_the_channel_fails_alone(
+    link: Link, settings: Settle, broker: Broker, queue: str
+) -> None:
+    publisher = link.publisher(settings())
+    publisher.send(a_job(queue))
+    there = names.work_queue("test", queue)
+    outgoings = [Outgoing("", there, b"{}", Properties()) for _ in range(60)]
+    outgoings[7] = Outgoing("no.such.exchange", "x", b"{}", Properties())
+    outgoings[41] = Outgoing("", there, b"{}", Properties(user_id="somebody else"))
+    outcomes = publisher.publish_and_wait(outgoings)
+    failed = {place: type(error) for place, error in enumerate(outcomes) if error is not None}
+    assert failed == {7: Unroutable, 41: PublishRefused}
+    assert broker.depth(there) >= 59
+
+
+def test_p55_a_queue_with_other_arguments_fails_only_its_own_jobs(
+    link: Link, settings: Settle, broker: Broker, queue: str
+) -> None:
+    other = f"{queue}.other"
+    broker.doom(names.work_queue("test", other), names.dead_queue("test", other))
+    broker.channel().queue_declare(names.work_queue("test", other), durable=True)
+    outcomes = link.publisher(settings()).send_many([a_job(queue), a_job(other), a_job(queue)])
+    assert [type(error) for error in outcomes] == [type(None), TopologyMismatch, type(None)]
+    assert "x-queue-type" in str(outcomes[1]) or "x-dead-letter" in str(outcomes[1])
+    assert names.work_queue("test", other) in str(outcomes[1])
+
+
+def test_a_dead_letter_lies_in_the_dead_queue_with_its_own_bytes(
+    link: Link, settings: Settle, broker: Broker, queue: str
+) -> None:
+    publisher = link.publisher(settings(max_body_bytes=1024))
+    death = Death("undecodable", 1_700_000_000_000, error_text="no\0t\udc00 JSON", traceback="t" * 100_000)
+    body = b"\xff" * 2000
+    letter = publisher.dead_letter(queue, body, Properties(expiration="1", headers={"x-death": [], "own": "kept"}), death)
+    assert publisher.publish_and_wait([letter]) == [None]
+    taken = broker.take(names.dead_queue("test", queue))
+    assert taken is not None
+    assert taken[2] == body
+    assert taken[1].expiration is None
+    headers = taken[1].headers
+    assert (headers["smena-reason"], headers["own"]) == ("undecodable", "kept")
+    assert headers["smena-error-text"] == "no\\x00t\\udc00 JSON"
+    assert len(headers["smena-traceback"]) <= 16 * 1024
+    assert "x-death" not in headers
+
+
+def test_p04_under_an_alarm_a_send_ends_at_its_deadline_and_stop_does_not_hang(
+    link: Link, settings: Settle, broker: Broker, queue: str, services: LocalServices
+) -> None:
+    connection = link.connection(settings(publish_timeout_s=1), "alarmed")
+    publisher = link.publisher(settings(publish_timeout_s=1), connection)
+    publisher.send(a_job(queue))
+    services.rabbitmq.ctl("set_vm_memory_high_watermark", "0.0001")
+    try:
+        with pytest.raises((BrokerBlocked, PublishTimeout)):
+            publisher.send(a_job(queue))  # the broker tells of its alarm when it is first written to
+        eventually(lambda: connection.blocked)
+        with pytest.raises(BrokerBlocked):
+            publisher.send(a_job(queue))
+        began = time.monotonic()
+        link.stop()
+        assert time.monotonic() - began < 5
+    finally:
+        services.rabbitmq.ctl("set_vm_memory_high_watermark", "0.4")
+
+
+def test_p04_what_waits_out_an_alarm_is_confirmed_when_it_ends(
+    link: Link, settings: Settle, broker: Broker, queue: str, services: LocalServices
+) -> None:
+    connection = link.connection(settings(publish_timeout_s=60), "alarmed")
+    publisher = link.publisher(settings(publish_timeout_s=60), connection)
+    publisher.send(a_job(queue))
+    services.rabbitmq.ctl("set_vm_memory_high_watermark", "0.0001")
+    outcomes: list[Any] = []
+    try:
+        publisher.publish([publisher.outgoing_for(a_job(queue))], outcomes.extend)
+        eventually(lambda: connection.blocked)
+        publisher.publish([publisher.outgoing_for(a_job(queue))], outcomes.extend)
+    finally:
+        services.rabbitmq.ctl("set_vm_memory_high_watermark", "0.4")
+    eventually(lambda: outcomes == [None, None])
+
+
+def test_without_a_broker_a_send_ends_in_broker_lost(link: Link, settings: Settle, queue: str) -> None:
+    nobody = settings(urls=(SecretStr("amqp://guest:guest@127.0.0.1:1"),), publish_timeout_s=0.5)
+    publisher = link.publisher(nobody)
+    with pytest.raises(BrokerLost):
+        publisher.send(a_job(queue))
+
+
+def test_the_next_address_is_tried_when_one_does_not_answer(
+    link: Link, settings: Settle, amqp_url: str, broker: Broker, queue: str
+) -> None:
+    urls = (SecretStr("amqp://guest:guest@127.0.0.1:1"), SecretStr(amqp_url))
+    link.publisher(settings(urls=urls)).send(a_job(queue))
+    assert broker.depth(names.work_queue("test", queue)) == 1
+
+
+def test_the_link_thread_may_not_wait_for_itself(link: Link, settings: Settle, queue: str) -> None:
+    publisher = link.publisher(settings())
+    caught: list[BaseException] = []
+    called = threading.Event()
+
+    def on_link() -> None:
+        try:
+            publisher.send(a_job(queue))
+        except RuntimeError as error:
+            caught.append(error)
+        called.set()
+
+    link.thread.post(on_link)
+    assert called.wait(10)
+    assert len(caught) == 1
+
+
+def test_a_publisher_carried_over_a_fork_says_so(link: Link, settings: Settle, queue: str) -> None:
+    publisher = link.publisher(settings())
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe()
+
+    def in_child() -> None:
+        try:
+            publisher.send(a_job(queue))
+        except Misconfigured as error:
+            theirs.send(str(error))
+
+    child = context.Process(target=in_child)
+    child.start()
+    assert ours.poll(10)
+    assert "fork" in ours.recv()
+    child.join(10)
