@@ -25,7 +25,7 @@ from smena.settings import Settings
 from smena.store import faults as store_faults
 from smena.store.database import Database
 from smena.telemetry.tally import Board
-from workers.broker.consumer import Consumer
+from workers.broker.consumer import Consumer, Deliver
 from workers.broker.prefetch import Prefetch
 from workers.broker.source import work
 from workers.execution.binding import bind_actors
@@ -145,14 +145,15 @@ class WorkerProcess:
         actors = bind_actors(self._registry, self._settings.retry, outer, ring)
         recall = None if self._recall is None else self._recall.put
         intake = Intake(actors, self._messages, recall, self._start, self._settings.worker.unknown_actor_s)
+        self._build_consumer(intake.deliver)
+
+    def _build_consumer(self, deliver: Deliver) -> None:
         prefix, worker = self._settings.amqp.prefix, self._settings.worker
-        self._consumer = Consumer(
-            self._consuming,
-            work(prefix, wanted_queues(self._registry, worker.queues)),
-            intake.deliver,
-            prefix,
-            Prefetch(worker.threads, worker.prefetch_max),
-        )
+        queues = wanted_queues(self._registry, worker.queues)
+        kinds = {actor.is_async for actor in self._registry.actors() if actor.queue in queues}
+        places = worker.threads * (False in kinds) + worker.concurrency * (True in kinds)
+        prefetch = Prefetch(places, worker.prefetch_max)
+        self._consumer = Consumer(self._consuming, work(prefix, queues), deliver, prefix, prefetch)
 
     def _context_maker(self, once: Once | None) -> MakeContext:
         resources = self._registry.resources
