@@ -49,10 +49,11 @@ CANARY_RETURNED = Event(
     {"delay_level": "number of the level", "late_s": "seconds beyond its time"},
 )
 
+CHILD_DRAINED = Event("child.drained", "info", "A child process ended as it was asked to.", _CHILD)
 CHILD_EXITED = Event(
     "child.exited",
     "warning",
-    "A child process ended.",
+    "A child process ended otherwise than drained.",
     {
         **_CHILD,
         "code": "exit code",

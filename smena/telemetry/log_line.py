@@ -17,7 +17,7 @@ import structlog
 
 from smena.telemetry.line_writer import LINE_LIMIT
 from smena.telemetry.plain_text import cut, cut_front, text_of
-from smena.telemetry.redaction import public, discreet
+from smena.telemetry.redaction import discreet, public
 
 Fields = MutableMapping[str, Any]
 

@@ -120,7 +120,7 @@ def failures() -> list[Exception]:
         TypeAdapter(int).validate_python("x" + card)
     except ValidationError as refused:
         found.append(refused)
-    violated = 'duplicate key value violates unique constraint "cards_pkey"\nDETAIL:  Key (card)=(4111111111111111) already exists.'
+    violated = f'duplicate key violates constraint "cards_pkey"\nDETAIL:  Key (card)=({card}) already exists.'
     found.append(RuntimeError(violated))
     found.append(IntegrityError("INSERT INTO cards VALUES (%(card)s)", {"card": card}, RuntimeError(violated)))
     found.append(IntegrityError("INSERT INTO cards VALUES (%(card)s)", [{"card": card}] * 30, RuntimeError("x")))
@@ -138,9 +138,10 @@ def test_p51_what_libraries_quote_of_the_data_is_not_shown(failure: Exception) -
 
 def test_p51_a_traceback_quotes_no_data_either() -> None:
     card = "x" + "41" * 8
-    try:
+    with pytest.raises(ValidationError) as refusal:
         TypeAdapter(int).validate_python(card)
-    except ValidationError:
-        fields = log_line.sanitize(None, "", {"exception": traceback.format_exc()})
-    assert card not in fields["exception"]
-    assert "int_parsing" in fields["exception"]
+    told = "".join(traceback.format_exception(refusal.value))
+    shown = log_line.sanitize(None, "", {"exception": told})["exception"]
+    assert card in told
+    assert card not in shown
+    assert "int_parsing" in shown
