@@ -35,8 +35,10 @@ def test_what_entered_is_read_until_it_leaves(recorder: FlightRecorder, path: Pa
     assert (running.slot, running.job_id, running.actor) == (2, "6f2b", "sales.record")
     assert (running.attempt, running.since) == (3, 1700000000.25)
     assert (running.thread_id, running.thread_ident) == (threading.get_native_id(), threading.get_ident())
+    assert not recorder.idle()
     recorder.leave(2)
     assert read(path) == []
+    assert recorder.idle()
 
 
 def test_a_new_job_in_a_slot_keeps_its_thread(recorder: FlightRecorder, path: Path) -> None:

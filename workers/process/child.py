@@ -5,8 +5,9 @@ One thread (`smena-parent`) waits for two things. Signals: the C-level handler w
 a signal handler. The pipe: its end means that the supervisor is gone, and this process ends at once with all it has
 started, beside the kernel's own parent-death signal.
 
-TERM and INT ask for a drain, as often as they come: it is one drain. Before `ready` there is nothing to drain, so they
-end the process at once. QUIT ends it at once, always.
+TERM and INT ask for a drain, as often as they come: it is one drain. Before `ready`, and while no slot runs a job,
+there is nothing to drain, so they end the process at once: a boot that hangs is no reason to wait. QUIT ends it at
+once, always.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ class Child:
         self._wakeup_in, self._wakeup_out = socket.socketpair()
         self._closing = threading.Event()
         self._fault_file: FaultFile | None = None
+        self._recorder: FlightRecorder | None = None
         self._thread = threading.Thread(target=self._listen, name="smena-parent", daemon=True)
 
     @property
@@ -78,7 +80,8 @@ class Child:
 
     def recorder(self, slots: int) -> FlightRecorder:
         """Make this child's flight recorder; the supervisor reads and removes its file."""
-        return FlightRecorder(self.orders.file(os.getpid(), "flight"), slots)
+        self._recorder = FlightRecorder(self.orders.file(os.getpid(), "flight"), slots)
+        return self._recorder
 
     def ready(self) -> None:
         """Say that all is in place (broker and database answered); call it before the first job is taken."""
@@ -142,7 +145,7 @@ class Child:
             os._exit(Exit.ENDED_NOW)
         if not _DRAIN.intersection(numbers):
             return
-        if not self._is_ready.is_set():
+        if not self._is_ready.is_set() and (self._recorder is None or self._recorder.idle()):
             os._exit(Exit.DRAINED)
         if not self.drain_requested.is_set():
             self._drain_since_s = self._clock.monotonic()

@@ -98,6 +98,10 @@ class FlightRecorder:
         """Note that the slot runs nothing; one aligned store, so that no reader sees half of it."""
         self._words[self._offsets[slot] >> 3] = 0
 
+    def idle(self) -> bool:
+        """Say whether no slot runs anything."""
+        return not any(self._words[offset >> 3] for offset in self._offsets)
+
     @property
     def link_tick(self) -> int:
         """The link's last tick; a reader compares two looks."""

@@ -167,16 +167,20 @@ class Arbiter:
         events.emit(
             events.DRAIN_GOES_ON,
             running=self._crew.running(),
-            left_s=round(self._drain.deadline.left_s(), 1),
+            left_s=round(self._drain.budget.left_s(), 1),
             hint=r"QUIT (Ctrl-\) ends it now",
         )
 
     def _begin_drain(self, why: str) -> None:
-        budget_s = self._budgets.drain_s + self._budgets.kill_grace_s
+        now, drain_s = self._clock.monotonic(), self._budgets.drain_s
         self._state = "draining"
-        self._drain = Drain(self._clock.monotonic(), Deadline.within(budget_s, self._clock))
+        self._drain = Drain(
+            now,
+            budget=Deadline(self._clock, now + drain_s),
+            deadline=Deadline(self._clock, now + drain_s + self._budgets.kill_grace_s),
+        )
         events.emit(events.PROCESS_STOPPING, why=why)
-        events.emit(events.DRAIN_STARTED, running=self._crew.running(), budget_s=self._budgets.drain_s)
+        events.emit(events.DRAIN_STARTED, running=self._crew.running(), budget_s=drain_s)
         for nursery in self._crew.nurseries.values():
             nursery.kill()
         for child in self._crew.children:
@@ -191,7 +195,9 @@ class Arbiter:
         if self._drain is not None and not self._drain.killing:
             self._drain.kill(code, Deadline.within(self._budgets.kill_grace_s, self._clock))
             for child in self._crew.children:
-                events.emit(events.CHILD_KILLED, role=child.post.role.name, child=child.pid, why=why)
+                events.emit(
+                    events.CHILD_KILLED, role=child.post.role.name, post=child.post.name, child=child.pid, why=why
+                )
                 child.kill()
 
     def _finish(self, drain: Drain) -> Exit:

@@ -178,6 +178,9 @@ def _welcome(child: SupervisedChild) -> None:
 
 
 def _tell_exit(child: SupervisedChild, ended: Ended, left: Evidence) -> None:
+    if ended.code == Exit.DRAINED:
+        events.emit(events.CHILD_DRAINED, role=child.post.role.name, post=child.post.name, child=ended.pid)
+        return
     events.emit(
         events.CHILD_EXITED,
         role=child.post.role.name,

@@ -13,11 +13,12 @@ from workers.supervisor.evidence import Ended
 class Drain:
     """A drain that has begun.
 
-    ``deadline`` is the budget that children were given and the grace after it; then what is left is killed.
+    ``budget`` is what the children's jobs have; ``deadline`` adds the grace after which what is left is killed.
     ``code`` is how the supervisor will exit.
     """
 
     began_s: float
+    budget: Deadline
     deadline: Deadline
     code: Exit = Exit.DRAINED
     killing: bool = False

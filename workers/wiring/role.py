@@ -55,6 +55,7 @@ def live(role: Role, settings: Settings, child: Child) -> int:
             is_ready = True
         child.report(role.board.snapshot(), {name: loop.tick for name, loop in role.loops.items()}, unreachable)
     ended = role.services.stop(child.drain_deadline(settings.worker.drain_s))
+    child.report(role.board.snapshot(), {})  # what ended in the drain counts too
     return Exit.DRAINED if ended else Exit.DRAIN_OVERRAN
 
 
