@@ -27,8 +27,7 @@ from smena.settings import load
 from workers.drills import ledger_sql
 from workers.drills.sales_file import SoldLine, sold_lines
 
-_SHOWN = 20
-"""How many single findings a verdict names; all are counted."""
+_LETTERS_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True)
@@ -60,14 +59,20 @@ def judge(connection: psycopg.Connection[Any], sales: Path, mail_log: Path) -> V
         cursor.execute(ledger_sql.SCRATCH)
         rejected = _copy_lines(cursor, sales)
         _copy_rows(cursor, "COPY taken_mails FROM STDIN", _mails(mail_log))
-        _copy_rows(cursor, "COPY died FROM STDIN", _deaths(cursor.execute(ledger_sql.DEAD_LETTERS).fetchall()))
+        _copy_deaths(connection, cursor)
         cursor.execute(ledger_sql.EXPECTED_INVOICES)
-        numbers = cursor.execute(ledger_sql.NUMBERS).fetchall()
+        [(accepted, effects, dead, mails, amount)] = cursor.execute(ledger_sql.NUMBERS).fetchall()
         reasons = cursor.execute(ledger_sql.DEAD_BY_REASON).fetchall()
-        findings = cursor.execute(ledger_sql.FINDINGS).fetchall()
-    [(accepted, effects, dead, mails, amount)] = numbers
-    return _verdict(
-        findings,
+        cursor.execute(ledger_sql.FINDINGS)
+        findings = dict(cursor.execute(ledger_sql.FINDINGS_BY_KIND).fetchall())
+        examples = cursor.execute(ledger_sql.FIRST_FINDINGS).fetchall()
+    lost, doubled = _ending("_missing", findings), _ending("_doubled", findings)
+    return Verdict(
+        lost=lost,
+        doubled=doubled,
+        wrong=sum(findings.values()) - lost - doubled,
+        findings=findings,
+        examples=[f"{kind} {key}" for kind, key in examples],
         accepted=accepted,
         effects=effects,
         dead=dead,
@@ -78,18 +83,8 @@ def judge(connection: psycopg.Connection[Any], sales: Path, mail_log: Path) -> V
     )
 
 
-def _verdict(findings: list[tuple[str, str]], **facts: Any) -> Verdict:
-    counts: dict[str, int] = {}
-    for kind, _ in findings:
-        counts[kind] = counts.get(kind, 0) + 1
-
-    def ending(word: str) -> int:
-        return sum(count for kind, count in counts.items() if kind.endswith(word))
-
-    lost, doubled = ending("_missing"), ending("_doubled")
-    examples = [f"{kind} {key}" for kind, key in findings[:_SHOWN]]
-    wrong = len(findings) - lost - doubled
-    return Verdict(lost=lost, doubled=doubled, wrong=wrong, findings=counts, examples=examples, **facts)
+def _ending(word: str, findings: dict[str, int]) -> int:
+    return sum(count for kind, count in findings.items() if kind.endswith(word))
 
 
 def _copy_lines(cursor: psycopg.Cursor[Any], sales: Path) -> int:
@@ -124,6 +119,14 @@ def _mails(log: Path) -> Iterator[tuple[str, str, str, str]]:
                 seen.add(entry["key"])
                 mail = entry["mail"]
                 yield entry["key"], str(mail.get("invoice")), str(mail.get("customer")), str(mail.get("amount"))
+
+
+def _copy_deaths(connection: psycopg.Connection[Any], cursor: psycopg.Cursor[Any]) -> None:
+    """Copy what each dead letter was about; a few at a time, for their bodies are long."""
+    with connection.cursor("letters") as letters:
+        letters.execute(ledger_sql.DEAD_LETTERS)
+        while some := letters.fetchmany(_LETTERS_AT_ONCE):
+            _copy_rows(cursor, "COPY died FROM STDIN", _deaths(some))
 
 
 def _deaths(letters: list[tuple[str, str | None, str, bytes]]) -> Iterator[tuple[str, str, str | None, str]]:

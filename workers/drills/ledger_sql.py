@@ -53,6 +53,7 @@ SELECT (SELECT count(*) FROM sold) + (SELECT count(*) FROM invoiced),
 """
 
 FINDINGS: Final = """
+CREATE TEMP TABLE findings ON COMMIT DROP AS
 SELECT 'sale_missing' AS kind, sold.number::text AS key
 FROM sold
 WHERE NOT EXISTS (SELECT FROM shop.sales WHERE line_number = sold.number)
@@ -98,3 +99,7 @@ SELECT 'mail_died_without_cause', subject FROM died WHERE actor = 'mail.confirm'
 UNION ALL
 SELECT 'unknown_died', job_id FROM died WHERE actor NOT IN ('sales.record', 'payments.charge', 'mail.confirm')
 """
+
+FINDINGS_BY_KIND: Final = "SELECT kind, count(*) FROM findings GROUP BY kind ORDER BY kind"
+
+FIRST_FINDINGS: Final = "SELECT kind, key FROM findings ORDER BY kind, key LIMIT 20"
