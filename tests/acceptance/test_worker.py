@@ -2,14 +2,9 @@
 
 import os
 import signal
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 
 from smena.amqp import names
 from smena.job import Job
-from smena.settings.groups import Amqp
 from tests.acceptance.fleet.grip import alive
 from tests.acceptance.fleet.real import RealFleet
 from tests.acceptance.jobs import book
@@ -18,58 +13,49 @@ from tests.fixtures.fix_broker import BrokerView
 from workers.process.exits import Exit
 
 
-@pytest.fixture
-def fleet(tmp_path: Path, amqp: Amqp, broker: BrokerView, database_url: str) -> Iterator[RealFleet]:
-    """Give a fleet that is not started yet, with a database, and leave nothing of it."""
-    broker.knows("jobs", "elsewhere")
-    grip = RealFleet(tmp_path, amqp, database_url)
-    yield grip
-    grip.clear()
-
-
 def dead_reasons(broker: BrokerView) -> list[str]:
     letters = broker.take(names.dead_queue(broker.prefix, "jobs"))
     return sorted(str(properties.headers["smena-reason"]) for properties, _ in letters)
 
 
-def test_jobs_take_effect_on_threads_and_on_the_event_loop(fleet: RealFleet, broker: BrokerView) -> None:
-    fleet.up()
-    fleet.send(book.note.message("a"), book.note_once.message("b"), book.anote_once.message("c"))
-    eventually(lambda: fleet.effects() == {"a": 1, "b": 1, "c": 1})
+def test_jobs_take_effect_on_threads_and_on_the_event_loop(real_fleet: RealFleet, broker: BrokerView) -> None:
+    real_fleet.up()
+    real_fleet.send(book.note.message("a"), book.note_once.message("b"), book.anote_once.message("c"))
+    eventually(lambda: real_fleet.effects() == {"a": 1, "b": 1, "c": 1})
     eventually(lambda: broker.depth(names.work_queue(broker.prefix, "jobs")) == 0)
 
 
-def test_a_repeat_of_a_once_job_is_absorbed(fleet: RealFleet) -> None:
-    fleet.up(processes=2)
+def test_a_repeat_of_a_once_job_is_absorbed(real_fleet: RealFleet) -> None:
+    real_fleet.up(processes=2)
     jobs = [book.note_once.message(f"k{number}") for number in range(50)]
     jobs += [book.anote_once.message(f"k{number}") for number in range(50, 100)]
-    fleet.send(*jobs, *jobs)
-    eventually(lambda: len(fleet.events("once.hit")) == 100)
-    assert set(fleet.effects().values()) == {1}
-    assert len(fleet.effects()) == 100
+    real_fleet.send(*jobs, *jobs)
+    eventually(lambda: len(real_fleet.events("once.hit")) == 100)
+    assert set(real_fleet.effects().values()) == {1}
+    assert len(real_fleet.effects()) == 100
 
 
-def test_a_transient_failure_is_tried_again_until_it_succeeds(fleet: RealFleet) -> None:
-    fleet.up()
-    fleet.send(book.third_time.message("x"))
-    eventually(lambda: fleet.rows("SELECT key, attempt FROM effects") == [("x", 3)])
-    assert [event["attempt"] for event in fleet.events("job.retried")] == [1, 2]
+def test_a_transient_failure_is_tried_again_until_it_succeeds(real_fleet: RealFleet) -> None:
+    real_fleet.up()
+    real_fleet.send(book.third_time.message("x"))
+    eventually(lambda: real_fleet.rows("SELECT key, attempt FROM effects") == [("x", 3)])
+    assert [event["attempt"] for event in real_fleet.events("job.retried")] == [1, 2]
 
 
-def test_p17_failures_end_as_dead_letters_that_say_why(fleet: RealFleet, broker: BrokerView) -> None:
-    fleet.up()
+def test_p17_failures_end_as_dead_letters_that_say_why(real_fleet: RealFleet, broker: BrokerView) -> None:
+    real_fleet.up()
     wrong = Job(actor="jobs.note", queue="jobs", args=(1, 2, 3))
-    fleet.send(book.broken_rule.message("r"), book.bug.message("key"), book.bug.message("exit"), wrong)
+    real_fleet.send(book.broken_rule.message("r"), book.bug.message("key"), book.bug.message("exit"), wrong)
     reasons = ["invalid_arguments", "rule_broken", "unexpected", "unexpected"]
     eventually(lambda: broker.depth(names.dead_queue(broker.prefix, "jobs")) == len(reasons))
     assert dead_reasons(broker) == reasons
-    assert len(fleet.events("job.retried")) == 4
+    assert len(real_fleet.events("job.retried")) == 4
 
 
-def test_p23_any_bytes_end_as_a_dead_letter_and_the_queue_goes_on(fleet: RealFleet, broker: BrokerView) -> None:
-    fleet.up()
-    fleet.send(book.note.message("before"))
-    eventually(lambda: fleet.effects() == {"before": 1})
+def test_p23_any_bytes_end_as_a_dead_letter_and_the_queue_goes_on(real_fleet: RealFleet, broker: BrokerView) -> None:
+    real_fleet.up()
+    real_fleet.send(book.note.message("before"))
+    eventually(lambda: real_fleet.effects() == {"before": 1})
     good = (
         b'{"queue_name":"jobs","actor_name":"jobs.note","args":["x"],"kwargs":{},"message_id":"1","message_timestamp":1'
     )
@@ -90,80 +76,80 @@ def test_p23_any_bytes_end_as_a_dead_letter_and_the_queue_goes_on(fleet: RealFle
     queue = names.work_queue(broker.prefix, "jobs")
     for body in bad:
         broker.put("", queue, body)
-    fleet.send(book.note.message("after"))
-    eventually(lambda: fleet.effects() == {"before": 1, "after": 1})
+    real_fleet.send(book.note.message("after"))
+    eventually(lambda: real_fleet.effects() == {"before": 1, "after": 1})
     eventually(lambda: broker.depth(names.dead_queue(broker.prefix, "jobs")) == len(bad))
     letters = broker.take(names.dead_queue(broker.prefix, "jobs"))
     assert sorted(body for _, body in letters) == sorted(bad)
     assert {properties.headers["smena-reason"] for properties, _ in letters} == {"undecodable"}
 
 
-def test_p20_an_unknown_actor_is_parked_and_then_dead(fleet: RealFleet, broker: BrokerView) -> None:
-    fleet.up(worker_unknown_actor_s=3)
-    fleet.send(Job(actor="jobs.not_deployed_yet", queue="jobs"))
-    eventually(lambda: fleet.events("job.snoozed"))
+def test_p20_an_unknown_actor_is_parked_and_then_dead(real_fleet: RealFleet, broker: BrokerView) -> None:
+    real_fleet.up(worker_unknown_actor_s=3)
+    real_fleet.send(Job(actor="jobs.not_deployed_yet", queue="jobs"))
+    eventually(lambda: real_fleet.events("job.snoozed"))
     assert broker.depth(names.dead_queue(broker.prefix, "jobs")) <= 0
     eventually(lambda: broker.depth(names.dead_queue(broker.prefix, "jobs")) == 1)
     assert dead_reasons(broker) == ["unknown_actor"]
 
 
-def test_p12_messages_sent_in_a_once_job_exist_exactly_if_its_effect_does(fleet: RealFleet) -> None:
-    fleet.up(roles="worker,relay")
-    fleet.send(book.with_follow_up.message("good", fails=False), book.with_follow_up.message("bad", fails=True))
-    eventually(lambda: fleet.events("job.dead"))
-    eventually(lambda: fleet.effects() == {"good": 1, "good-follow-up": 1})
-    assert fleet.rows("SELECT count(*) FROM smena.outbox") == [(1,)]
+def test_p12_messages_sent_in_a_once_job_exist_exactly_if_its_effect_does(real_fleet: RealFleet) -> None:
+    real_fleet.up(roles="worker,relay")
+    real_fleet.send(book.with_follow_up.message("good", fails=False), book.with_follow_up.message("bad", fails=True))
+    eventually(lambda: real_fleet.events("job.dead"))
+    eventually(lambda: real_fleet.effects() == {"good": 1, "good-follow-up": 1})
+    assert real_fleet.rows("SELECT count(*) FROM smena.outbox") == [(1,)]
 
 
-def test_p08_a_drain_finishes_what_runs_and_hands_back_the_rest(fleet: RealFleet, broker: BrokerView) -> None:
-    fleet.up()
-    fleet.send(*(book.hold.message(f"h{number}") for number in range(20)), book.ahold.message("a"))
-    eventually(lambda: len(list(fleet.folder.glob("running-*"))) == 5)
-    pid = fleet.pids("worker")["0"]
+def test_p08_a_drain_finishes_what_runs_and_hands_back_the_rest(real_fleet: RealFleet, broker: BrokerView) -> None:
+    real_fleet.up()
+    real_fleet.send(*(book.hold.message(f"h{number}") for number in range(20)), book.ahold.message("a"))
+    eventually(lambda: len(list(real_fleet.folder.glob("running-*"))) == 5)
+    pid = real_fleet.pids("worker")["0"]
 
-    fleet.signal(signal.SIGTERM)
+    real_fleet.signal(signal.SIGTERM)
     queue = names.work_queue(broker.prefix, "jobs")
     eventually(lambda: broker.depth(queue) == 16)
-    (fleet.folder / "let-go").touch()
+    (real_fleet.folder / "let-go").touch()
 
-    assert fleet.exit_code() == Exit.DRAINED
-    assert len(fleet.effects()) == 5
+    assert real_fleet.exit_code() == Exit.DRAINED
+    assert len(real_fleet.effects()) == 5
     assert broker.depth(queue) == 16
-    assert (fleet.folder / f"closed-{pid}").exists()
+    assert (real_fleet.folder / f"closed-{pid}").exists()
 
 
-def test_a_drain_that_overruns_loses_nothing_and_spends_no_attempt(fleet: RealFleet) -> None:
-    fleet.up(worker_drain_s=1)
-    fleet.send(book.hold.message("h"), book.ahold.message("a"))
-    eventually(lambda: len(list(fleet.folder.glob("running-*"))) == 2)
-    fleet.signal(signal.SIGTERM)
-    assert fleet.exit_code() == Exit.DRAIN_OVERRAN
-    assert not fleet.effects()
+def test_a_drain_that_overruns_loses_nothing_and_spends_no_attempt(real_fleet: RealFleet) -> None:
+    real_fleet.up(worker_drain_s=1)
+    real_fleet.send(book.hold.message("h"), book.ahold.message("a"))
+    eventually(lambda: len(list(real_fleet.folder.glob("running-*"))) == 2)
+    real_fleet.signal(signal.SIGTERM)
+    assert real_fleet.exit_code() == Exit.DRAIN_OVERRAN
+    assert not real_fleet.effects()
 
-    (fleet.folder / "let-go").touch()
-    fleet.up()
-    eventually(lambda: fleet.effects() == {"h": 1, "a": 1})
-    assert fleet.rows("SELECT DISTINCT attempt FROM effects") == [(1,)]
+    (real_fleet.folder / "let-go").touch()
+    real_fleet.up()
+    eventually(lambda: real_fleet.effects() == {"h": 1, "a": 1})
+    assert real_fleet.rows("SELECT DISTINCT attempt FROM effects") == [(1,)]
 
 
-def test_p22_a_killed_worker_is_replaced_alone_and_its_jobs_are_done(fleet: RealFleet) -> None:
-    fleet.up(processes=2)
-    before = fleet.wait_ready_workers(2)
-    fleet.send(*(book.hold.message(f"h{number}") for number in range(8)))
-    eventually(lambda: len(list(fleet.folder.glob("running-*"))) == 8)
+def test_p22_a_killed_worker_is_replaced_alone_and_its_jobs_are_done(real_fleet: RealFleet) -> None:
+    real_fleet.up(processes=2)
+    before = real_fleet.wait_ready_workers(2)
+    real_fleet.send(*(book.hold.message(f"h{number}") for number in range(8)))
+    eventually(lambda: len(list(real_fleet.folder.glob("running-*"))) == 8)
     os.kill(before["0"], signal.SIGKILL)
-    eventually(lambda: fleet.pids("worker").get("0") not in (None, before["0"]))
-    (fleet.folder / "let-go").touch()
-    eventually(lambda: len(fleet.effects()) == 8)
-    assert set(fleet.effects().values()) == {1}
-    assert fleet.pids("worker")["1"] == before["1"]
-    assert {attempt for (attempt,) in fleet.rows("SELECT attempt FROM effects")} == {1}
+    eventually(lambda: real_fleet.pids("worker").get("0") not in (None, before["0"]))
+    (real_fleet.folder / "let-go").touch()
+    eventually(lambda: len(real_fleet.effects()) == 8)
+    assert set(real_fleet.effects().values()) == {1}
+    assert real_fleet.pids("worker")["1"] == before["1"]
+    assert {attempt for (attempt,) in real_fleet.rows("SELECT attempt FROM effects")} == {1}
 
 
-def test_p11_a_killed_supervisor_leaves_no_worker_consuming(fleet: RealFleet, broker: BrokerView) -> None:
-    fleet.up(processes=2)
-    pids = fleet.wait_ready_workers(2)
-    fleet.signal(signal.SIGKILL)
+def test_p11_a_killed_supervisor_leaves_no_worker_consuming(real_fleet: RealFleet, broker: BrokerView) -> None:
+    real_fleet.up(processes=2)
+    pids = real_fleet.wait_ready_workers(2)
+    real_fleet.signal(signal.SIGKILL)
     eventually(lambda: not any(alive(pid) for pid in pids.values()))
-    fleet.send(book.note.message("later"))
+    real_fleet.send(book.note.message("later"))
     eventually(lambda: broker.depth(names.work_queue(broker.prefix, "jobs")) == 1)

@@ -27,7 +27,7 @@ class RealFleet(FleetGrip):
     def __init__(self, folder: Path, amqp: Amqp, database_url: str | None) -> None:
         super().__init__(folder)
         self._amqp = amqp
-        self._database_url = database_url
+        self.database_url = database_url or ""
         link = LinkThread("test-link")
         connection = Connection(link, amqp, "test")
         self.publisher = Publisher(connection, amqp, SYSTEM)
@@ -50,7 +50,7 @@ class RealFleet(FleetGrip):
             "SMENA_SUPERVISOR_KILL_GRACE_S": "1",
             "SMENA_TELEMETRY_LOG_FILE": str(self._log),
             "SMENA_APP_FOLDER": str(self.folder),
-            **({} if self._database_url is None else {"SMENA_DATABASE_URL": self._database_url}),
+            **({} if not self.database_url else {"SMENA_DATABASE_URL": self.database_url}),
             **{f"SMENA_{name.upper()}": str(value) for name, value in settings.items()},
         }
         with self._errors.open("ab") as errors:
@@ -73,14 +73,17 @@ class RealFleet(FleetGrip):
             if error is not None:
                 raise error
 
+    def retried(self) -> int:
+        """Return how many attempts have failed so far."""
+        return len(self.events("job.retried"))
+
     def effects(self) -> Counter[str]:
         """Return how often each key took effect."""
         return Counter(key for (key,) in self.rows("SELECT key FROM effects"))
 
     def rows(self, query: str) -> Sequence[tuple[Any, ...]]:
         """Return what a query of the test's database gives."""
-        assert self._database_url is not None
-        with psycopg.connect(self._database_url) as database:
+        with psycopg.connect(self.database_url) as database:
             return database.execute(query.encode()).fetchall()
 
     def clear(self) -> None:

@@ -77,6 +77,14 @@ def third_time(ctx: Context, /, key: str) -> None:
         session.execute(_EFFECT, _values(ctx, key))
 
 
+@book.actor(queue="jobs", retry=Retry(base_s=0.1, cap_s=0.2), once=lambda key: key)
+def third_time_once(ctx: Context, session: Session, /, key: str) -> None:
+    """Write, fail twice, then take effect once."""
+    session.execute(_EFFECT, _values(ctx, key))
+    if ctx.attempt < 3:
+        raise Transient("not yet")
+
+
 @book.actor(queue="jobs")
 def broken_rule(key: str) -> None:
     """Fail for good."""

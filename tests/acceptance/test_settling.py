@@ -1,0 +1,95 @@
+"""Guarantee 1 on real services: an attempt is settled once, whatever is delivered twice or dies between two steps."""
+
+import os
+import random
+import signal
+
+import psycopg
+
+from smena.amqp import names
+from smena.job import Job
+from tests.acceptance.fleet.real import RealFleet
+from tests.acceptance.jobs import book
+from tests.fixtures.eventually import eventually
+from tests.fixtures.fix_broker import BrokerView
+
+ROWS = "SELECT job_id, attempt, kind, confirmed_at IS NOT NULL FROM smena.settlements ORDER BY attempt"
+
+
+def test_p14_two_copies_of_one_attempt_become_one_next_attempt(real_fleet: RealFleet, broker: BrokerView) -> None:
+    job = book.bug.message("twice")
+    real_fleet.send(job, job)
+    real_fleet.up()
+    dead = names.dead_queue(broker.prefix, "jobs")
+    eventually(lambda: broker.depth(dead) == 1)
+    eventually(lambda: len(real_fleet.events("job.lost")) == 1)
+    assert [event["attempt"] for event in real_fleet.events("job.retried")][:1] == [1]
+    eventually(
+        lambda: real_fleet.rows(ROWS)
+        == [(job.id, 1, "retry", True), (job.id, 2, "retry", True), (job.id, 3, "dead", True)]
+    )
+    assert broker.depth(dead) == 1
+
+
+def test_a_settled_attempt_does_not_run_again_and_its_stored_message_goes_out(
+    real_fleet: RealFleet, broker: BrokerView
+) -> None:
+    job = book.note.message("settled").replace(attempt=2)
+    instead = real_fleet.publisher.outgoing_for(book.note.message("instead"))
+    with psycopg.connect(real_fleet.database_url) as database:
+        database.execute(
+            "INSERT INTO smena.settlements (job_id, attempt, kind, queue, exchange, routing_key, body, properties)"
+            " VALUES (%s, 2, 'retry', 'jobs', %s, %s, %s, %s)",
+            (job.id, instead.exchange, instead.routing_key, instead.body, '{"message_id": "instead"}'),
+        )
+    real_fleet.up()
+    real_fleet.send(job)
+    eventually(lambda: real_fleet.effects() == {"instead": 1})
+    assert [event["job"] for event in real_fleet.events("settle.resumed")] == [job.id]
+
+
+def test_a_first_delivery_is_not_dropped_for_a_row_of_its_attempt(real_fleet: RealFleet) -> None:
+    """A row alone never drops a job: an operator's replay sends a dead job again under its own id."""
+    job = book.note.message("again")
+    with psycopg.connect(real_fleet.database_url) as database:
+        database.execute(
+            "INSERT INTO smena.settlements VALUES (%s, 1, 'dead', 'jobs', '', 'x', '', '{}', now(), now())", (job.id,)
+        )
+    real_fleet.up()
+    real_fleet.send(job)
+    eventually(lambda: real_fleet.effects() == {"again": 1})
+
+
+def test_p14_killed_again_and_again_while_retrying_every_job_takes_effect_once(
+    real_fleet: RealFleet, broker: BrokerView
+) -> None:
+    keys = [f"k{number}" for number in range(400)]
+    real_fleet.send(*(book.third_time_once.message(key) for key in keys))
+    real_fleet.up(processes=2)
+    draw = random.Random(14)
+    for round_ in range(4):
+        pids = real_fleet.wait_ready_workers(2)
+        done = len(real_fleet.effects())
+        eventually(lambda done=done, round_=round_: real_fleet.retried() > 100 * round_ or done == len(keys))
+        post = draw.choice(["0", "1"])
+        os.kill(pids[post], signal.SIGKILL)
+        eventually(lambda post=post, pids=pids: real_fleet.pids("worker").get(post) not in (None, pids[post]))
+    eventually(lambda: len(real_fleet.effects()) == len(keys), timeout_s=60)
+    assert set(real_fleet.effects().values()) == {1}
+    assert broker.depth(names.dead_queue(broker.prefix, "jobs")) == 0
+
+
+def test_on_rabbitmq_alone_retries_and_deaths_work_and_once_refuses_to_boot(
+    bare_fleet: RealFleet, broker: BrokerView
+) -> None:
+    bare_fleet.up(books="tests.acceptance.jobs.bare")
+    bare_fleet.send(Job(actor="bare.fails", queue="jobs", args=(2,)), Job(actor="bare.fails", queue="jobs", args=(9,)))
+    eventually(lambda: broker.depth(names.dead_queue(broker.prefix, "jobs")) == 1)
+    eventually(lambda: broker.depth(names.work_queue(broker.prefix, "jobs")) == 0)
+    assert sorted(event["attempt"] for event in bare_fleet.events("job.retried")) == [1, 1, 2]
+
+
+def test_an_actor_with_once_refuses_to_boot_without_a_database(bare_fleet: RealFleet) -> None:
+    bare_fleet.up()
+    assert bare_fleet.exit_code() == 2
+    assert "needs PostgreSQL" in bare_fleet.errors()
