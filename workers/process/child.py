@@ -29,7 +29,7 @@ from workers.process.pipe import Draining, Failed, Hello, Pipe, Ready, Report
 from workers.process.recorder import FlightRecorder
 
 _DRAIN = frozenset({signal.SIGTERM, signal.SIGINT})
-_TAKEN = (
+TAKEN = (
     *_DRAIN,
     signal.SIGQUIT,
     signal.SIGHUP,
@@ -72,7 +72,7 @@ class Child:
         self._wakeup_out.settimeout(0.0)
         self._wakeup_in.settimeout(0.0)
         signal.set_wakeup_fd(self._wakeup_out.fileno(), warn_on_full_buffer=False)
-        for number in _TAKEN:
+        for number in TAKEN:
             signal.signal(number, _left_to_the_thread)
         lineage.mark_descendants(os.getpid())
         self._thread.start()

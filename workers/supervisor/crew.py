@@ -191,6 +191,7 @@ def _tell_exit(child: SupervisedChild, ended: Ended, left: Evidence) -> None:
         how=ended.how,
         error=child.failure,
         peak_mib=ended.peak_kib // 1024,
+        jobs=len(left.running),
         running=[{"job": job.job_id, "actor": job.actor, "attempt": job.attempt} for job in left.running],
         blamed=[job.job_id for job in left.blamed],
         fault=left.fault.error if left.fault is not None else None,
