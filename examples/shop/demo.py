@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import psycopg
+from rich.console import Console
 
 from examples.shop import retail_file
 from examples.shop.depths import Depths
@@ -107,7 +108,7 @@ class Demo:
         depths = Depths(self._stage.amqp_url, self._stage.prefix)
         ends.callback(depths.close)
         observer = Observer(connection, depths, self._fleet, self._events, self._stage.mail_log)
-        table = ends.enter_context(LiveTable(shown=not self._quiet))
+        table = ends.enter_context(LiveTable(Console(stderr=True, quiet=self._quiet)))
         moved = now = observer.look(publisher)
         quiet_looks = 0
         while quiet_looks < 3 and now.at_s - moved.at_s < _STILL_S:

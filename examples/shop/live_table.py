@@ -14,11 +14,10 @@ _WINDOW_S = 3.0
 
 
 class LiveTable:
-    """A table on stderr while the ``with`` block lasts; silent where that is no terminal."""
+    """A table on the console while the ``with`` block lasts; silent where that is no terminal."""
 
-    def __init__(self, *, shown: bool) -> None:
-        console = Console(stderr=True)
-        self._live = Live(console=console, auto_refresh=False) if shown and console.is_terminal else None
+    def __init__(self, console: Console) -> None:
+        self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
         self._past: list[Standing] = []
 
     def __enter__(self) -> LiveTable:

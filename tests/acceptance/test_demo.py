@@ -1,0 +1,120 @@
+"""The main job as a user starts it: real services, a real fleet, a kill in the middle, and a verdict."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from examples.shop.make_retail import Maker
+from tests.fixtures.eventually import eventually
+
+DATA = os.environ.get("SMENA_TEST_DATA")
+REAL = [Path(DATA) / "online-retail-week.csv.gz"] if DATA else []
+FIELDS = {
+    *("accepted", "effects", "lost", "doubled", "dead", "dead_by_reason", "rejected", "mails", "amount"),
+    *("killed_running", "redelivered", "repeats_absorbed", "seconds", "rate", "latency_ms"),
+}
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    path = tmp_path / "sales.csv"
+    path.write_text(Maker(seed=5).text(2_000), encoding="utf-8")
+    return path
+
+
+@contextmanager
+def demo(folder: Path, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
+    """Start the demo with services of its own below a folder, whatever services the environment knows."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("SMENA_")}
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "examples.shop.demo", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**env, "SMENA_LOCAL_DIR": str(folder / "smena")},
+        cwd=folder,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        process.communicate()
+
+
+def finished(folder: Path, *arguments: str | Path) -> tuple[int, str, str]:
+    with demo(folder, *arguments) as process:
+        out, err = process.communicate()
+        return process.returncode, out, err
+
+
+def those_of(folder: Path) -> list[str]:
+    """Return the command lines of the processes whose environment names the folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if str(folder / "smena").encode() in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("file", ["made", *REAL], ids=lambda file: Path(file).name)
+def test_every_accepted_job_takes_effect_once_though_a_worker_is_killed(
+    tmp_path: Path, made: Path, file: Path | str
+) -> None:
+    status, out, err = finished(tmp_path, made if file == "made" else file, "--json")
+    result: dict[str, Any] = json.loads(out.splitlines()[-1])
+    assert status == 0, (result, err)
+    assert result.keys() >= FIELDS
+    assert result["accepted"] == result["effects"] + result["dead"]
+    assert (result["lost"], result["doubled"], result["wrong"]) == (0, 0, 0)
+    assert result["killed_running"] >= 4
+    assert result["redelivered"] > 0
+    assert result["repeats_absorbed"] > 0
+    assert result["dead_by_reason"] == {"price_not_positive": result["dead"]}
+    assert Decimal(result["amount"]) > 0
+    assert those_of(tmp_path) == []
+
+
+def test_an_unreadable_file_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "sales.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+    for name, reason in (("sales.csv", "unexpected columns"), ("gone.csv", "no such file")):
+        status, out, err = finished(tmp_path, name, "--json")
+        assert (status, out, len(err.splitlines())) == (2, "", 1)
+        assert reason in err
+    assert not (tmp_path / "smena").exists(), "nothing was started"
+
+
+def test_two_demos_in_one_place_do_not_meet(tmp_path: Path, made: Path) -> None:
+    (tmp_path / "smena").mkdir()
+    with (tmp_path / "smena" / "demo.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        status, _, err = finished(tmp_path, made)
+    assert status == 2
+    assert "another demo runs" in err
+
+
+@pytest.mark.timeout(300)
+def test_a_demo_that_is_told_to_end_leaves_no_process(tmp_path: Path, made: Path) -> None:
+    with demo(tmp_path, made) as process:
+        log = tmp_path / "smena" / "demo" / "run" / "publisher.out"
+        eventually(log.exists, timeout_s=120)
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+        assert process.returncode == 128 + signal.SIGTERM
+    assert those_of(tmp_path) == []
