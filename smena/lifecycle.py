@@ -104,8 +104,16 @@ class Group:
             self._running.append(service)
 
     def stop(self, deadline: Deadline) -> bool:
-        """Stop all that run, the last first; return whether all have ended."""
-        ended = True
+        """Stop all that run, the last first; return whether all have ended.
+
+        One whose stop raises does not keep those before it running; its error rises at the end.
+        """
+        ended, failure = True, None
         while self._running:
-            ended = self._running.pop().stop(deadline) and ended
+            try:
+                ended = self._running.pop().stop(deadline) and ended
+            except Exception as error:  # noqa: BLE001 - the seam between services; raised below
+                failure = failure or error
+        if failure is not None:
+            raise failure
         return ended

@@ -142,3 +142,18 @@ def test_a_group_says_when_something_has_not_ended_and_still_stops_the_rest() ->
     group.start()
     assert not group.stop(soon())
     assert seen[-1] == "stop a"
+
+
+def test_a_service_whose_stop_raises_does_not_keep_those_before_it_running() -> None:
+    seen: list[str] = []
+
+    class Bad(Recorded):
+        def stop(self, deadline: Deadline) -> bool:
+            super().stop(deadline)
+            raise RuntimeError("will not")
+
+    group = Group("all", [Recorded("a", seen), Bad("b", seen), Recorded("c", seen)], soon)
+    group.start()
+    with pytest.raises(RuntimeError, match="will not"):
+        group.stop(soon())
+    assert seen[-3:] == ["stop c", "stop b", "stop a"]

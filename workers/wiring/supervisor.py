@@ -15,7 +15,7 @@ from typing import Any
 from smena.backoff import Backoff
 from smena.clock import SYSTEM, Deadline
 from smena.errors import Misconfigured
-from smena.settings import Settings
+from smena.settings import Settings, judge
 from smena.telemetry import events, logs
 from smena.version import __version__
 from workers.process import lineage
@@ -62,6 +62,8 @@ def run_supervisor(roles: Sequence[Role], settings: Settings, overrides: Mapping
             state_dir=str(state.folder),
             metrics=f"http://{settings.supervisor.metrics_host}:{port.number}/metrics",
         )
+        for finding in judge(settings):
+            events.emit(events.SETTINGS_WARNED, key=finding.key, text=finding.text)
         arbiter = Arbiter(
             _crew(roles, settings, overrides, state.folder),
             signals,
