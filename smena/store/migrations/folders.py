@@ -64,7 +64,10 @@ class Folder:
         return [_revision(script) for script in reversed(list(self._scripts.walk_revisions()))]
 
     def applied(self, connection: sa.Connection) -> set[str]:
-        """Return the ids of the revisions that the database has; changes nothing there."""
+        """Return the ids of the revisions that the database has; changes nothing there.
+
+        An id that this folder does not have is a newer build's, and whatever this folder has lies below it.
+        """
         heads: list[str] = []
 
         def look(rev: Any, here: MigrationContext) -> list[MigrationStep]:  # noqa: ARG001 - Alembic's signature
@@ -72,11 +75,10 @@ class Folder:
             return []
 
         self._run_env(connection, look, look_only=True)
-        known = [head for head in heads if self._knows(head)]
-        below = (
-            {script.revision for script in self._scripts.iterate_revisions(tuple(known), "base")} if known else set()
-        )
-        return below | set(heads)
+        known = {revision.id for revision in self.chain()}
+        if not heads or not known.issuperset(heads):
+            return known.union(heads) if heads else set()
+        return {script.revision for script in self._scripts.iterate_revisions(tuple(heads), "base")}
 
     def upgrade_to(self, connection: sa.Connection, target: str) -> None:
         """Run what is missing up to the revision ``target``, each step in a transaction of its own."""
@@ -85,9 +87,6 @@ class Folder:
             return list(self._scripts._upgrade_revs(target, rev))  # noqa: SLF001 - as Alembic's own command does
 
         self._run_env(connection, steps, look_only=False)
-
-    def _knows(self, revision: str) -> bool:
-        return any(script.revision == revision for script in self._scripts.walk_revisions())
 
     def _run_env(
         self,

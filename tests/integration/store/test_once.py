@@ -121,8 +121,11 @@ def test_a_failed_statement_that_the_job_swallows_is_not_taken_for_success(
 
 
 def test_ending_the_transaction_by_sql_is_told(database: Database) -> None:
+    def commits(session: Session) -> None:
+        session.execute(sa.text("COMMIT"))
+
     with pytest.raises(TransactionEnded):
-        Once(database).run(KEY, lambda session: session.scalar(sa.text("COMMIT")))
+        Once(database).run(KEY, commits)
 
 
 def test_a_job_beside_another_with_its_key_comes_back_later(open_database: Open, database: Database) -> None:
@@ -215,7 +218,7 @@ def test_without_a_key_the_transaction_commits_at_the_end_or_not_at_all(database
     with once.transaction() as session:
         write(session, "kept")
     with pytest.raises(LookupError), once.transaction() as session:
-        fail_after(write(session, "dropped"))
+        write_and_fail(session, "dropped")
     assert effects() == ["kept"]
 
 
@@ -276,7 +279,8 @@ async def test_a_cancelled_coroutine_leaves_neither_key_nor_effect(database: Dat
     assert effects() == ["whole"]
 
 
-def fail_after(_: None) -> None:
+def write_and_fail(session: Session, value: str) -> None:
+    write(session, value)
     raise LookupError
 
 
