@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,13 +23,14 @@ NOTHING_GIVEN: dict[str, str] = {}
 
 
 @pytest.fixture
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a folder with a space in its name that every user may enter, as a checkout usually is."""
-    folder = tmp_path_factory.mktemp("check out")
-    for step in (folder, *folder.parents):
-        if step.owner() == folder.owner() and step != Path("/"):
-            step.chmod(step.stat().st_mode | 0o011)
-    return folder / "smena"
+def root() -> Iterator[Path]:
+    """Give a folder with a space in its name that every user may enter, as a checkout usually is.
+
+    Not one of pytest's: those are closed to others, and each run of pytest closes them again.
+    """
+    with tempfile.TemporaryDirectory(prefix="smena check out ") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder) / "smena"
 
 
 @pytest.fixture

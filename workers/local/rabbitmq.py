@@ -17,7 +17,7 @@ from workers.local.faults import NotAnswering
 from workers.local.installation import Installation
 from workers.local.ports import LOOPBACK
 from workers.local.service import Launch, Service
-from workers.local.wire import ask
+from workers.local.wire import AMQP_HELLO, AMQP_START, ask
 
 _NODE: Final = "smena@localhost"
 _RESOLVER: Final = '{host,{127,0,0,1},["localhost"]}.\n{lookup,[file,native]}.\n'
@@ -57,8 +57,8 @@ class RabbitMQ(Service):
         }
 
     def answers(self) -> bool:
-        """Begin an AMQP handshake: a node answers with Connection.Start (method 10.10) once it takes clients."""
-        return ask(self.ports.get("amqp"), b"AMQP\x00\x00\x09\x01", b"\x01\x00\x00")
+        """Begin an AMQP handshake."""
+        return ask(self.ports.get("amqp"), AMQP_HELLO, AMQP_START)
 
     def prepare(self) -> Launch:
         """Write configuration, resolver and cookie."""

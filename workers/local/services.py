@@ -10,15 +10,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Final, TypeVar
 
+from workers.local.container import RabbitMQContainer
 from workers.local.faults import NotOurs
 from workers.local.postgresql import PostgreSQL
 from workers.local.rabbitmq import RabbitMQ
 from workers.local.service import Service
-from workers.local.sources import find_rabbitmq
+from workers.local.sources import choose_rabbitmq
 from workers.local.valkey import Valkey
 
 _T = TypeVar("_T")
@@ -50,10 +51,10 @@ class LocalServices:
         self._given: Final = {name: environ[key] for name, key in VARIABLES.items() if environ.get(key)}
 
     @cached_property
-    def rabbitmq(self) -> RabbitMQ:
+    def rabbitmq(self) -> RabbitMQ | RabbitMQContainer:
         """Return the broker; raises `NotOurs` when its address was given."""
         self._refuse_given("rabbitmq")
-        return RabbitMQ(self.root / "rabbitmq", partial(find_rabbitmq, self.root / "unpacked"))
+        return choose_rabbitmq(self.root)
 
     @cached_property
     def postgresql(self) -> PostgreSQL:

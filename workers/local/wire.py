@@ -5,6 +5,10 @@ from typing import Final
 
 from workers.local.ports import LOOPBACK
 
+AMQP_HELLO: Final = b"AMQP\x00\x00\x09\x01"
+AMQP_START: Final = b"\x01\x00\x00"
+"""The first bytes of a method frame on channel 0: a broker answers with Connection.Start once it takes clients."""
+
 _TIMEOUT_S: Final = 2.0
 
 
