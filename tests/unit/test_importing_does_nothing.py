@@ -18,7 +18,7 @@ root, names = sys.argv[1], sys.argv[2:]
 caught = []
 
 def own_line():
-    #Return the product's line that led here, unless a library that was being imported stands between.
+    # The product's line that led here, unless a library that is being imported stands between.
     for frame in reversed(traceback.extract_stack()[:-2]):
         own = frame.filename.startswith(root) and "/.venv/" not in frame.filename
         if own:
@@ -26,6 +26,13 @@ def own_line():
         if frame.name == "<module>":
             return None
     return None
+
+def own_reader():
+    # A library may read variables of its own whenever it likes; the product reads through os alone.
+    for frame in reversed(traceback.extract_stack()[:-2]):
+        if frame.filename not in (os.__file__, "<frozen os>", "<frozen _collections_abc>"):
+            own = frame.filename.startswith(root) and "/.venv/" not in frame.filename
+            return f"{frame.filename.removeprefix(root)}:{frame.lineno}: {frame.line}" if own else None
 
 def trap(holder, name):
     original = getattr(holder, name)
@@ -38,7 +45,7 @@ def trap(holder, name):
 
 class Watched(type(os.environ)):
     def __getitem__(self, key):
-        line = own_line()
+        line = own_reader()
         if line:
             caught.append(f"environ[{key}] {line}")
         return super().__getitem__(key)
