@@ -156,6 +156,21 @@ def test_what_cannot_be_decided_goes_back_when_the_process_ends(slots: Slots) ->
     assert noted(undecided).back.is_set()
 
 
+def test_p12_a_job_that_cannot_even_be_settled_stays_with_the_broker_and_no_thread_dies_of_it(slots: Slots) -> None:
+    tries = threading.Semaphore(0)
+
+    def cannot_settle(_: Attempt) -> Outcome:
+        tries.release()
+        raise MemoryError
+
+    bad = [attempt(cannot_settle) for _ in range(2)]
+    for each in bad:
+        slots.put(each)
+    assert all(tries.acquire(timeout=30) for _ in range(4))
+    assert slots.stop(within())
+    assert all(noted(each).told == ["back"] for each in bad)
+
+
 def test_slots_stop_when_never_started() -> None:
     assert Slots(seats(2)).stop(within())
     assert Coroutines(seats(2)).stop(within())

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-from smena.amqp.codec import properties_from_json
+import msgspec
+
 from smena.amqp.deadletter import Death
 from smena.amqp.outgoing import Outgoing
 from smena.amqp.properties import Properties
 from smena.amqp.publisher import Publisher
 from smena.clock import Clock
-from smena.errors import Permanent, Undecodable
+from smena.errors import SmenaError, Undecodable
 from smena.job import Job
-from smena.records.settlements import Settled
+from smena.records.settlements import Settled, StoredMessage
 from smena.telemetry import events
 from smena.telemetry.plain_text import error_text
 from smena.version import __version__
@@ -48,7 +49,7 @@ class NextMessages:
         """Settle a delivery of a job that could be decoded."""
         try:
             self._settler.put(self._after(delivery, job, outcome))
-        except Permanent as refused:
+        except SmenaError as refused:
             self._settler.put(self._dead(delivery, job, Dead(refused.code, refused)))
 
     def settle_raw(self, delivery: Delivery, outcome: Dead) -> None:
@@ -57,18 +58,9 @@ class NextMessages:
 
     def resume(self, attempt: Attempt, settled: Settled) -> None:
         """Settle a second copy of an attempt with the message that the first one stored."""
-        job, message = attempt.job, settled.message
-        outgoing = Outgoing(
-            message.exchange,
-            message.routing_key,
-            message.body,
-            properties_from_json(dict(message.properties)),
-            message.queue,
-            any_size=True,
-        )
-        self._settler.put(
-            Pending(attempt.delivery, outgoing, message.kind, job, key=(job.id, job.attempt), written=True)
-        )
+        job, kind = attempt.job, settled.message.kind
+        outgoing, key = stored_outgoing(settled.message), (job.id, job.attempt)
+        self._settler.put(Pending(attempt.delivery, outgoing, kind, job, key, written=True))
 
     def _after(self, delivery: Delivery, job: Job, outcome: Retry | Snooze | Dead) -> Pending:
         match outcome:
@@ -115,3 +107,9 @@ def _readable(delivery: Delivery) -> Properties:
         return delivery.properties
     except Undecodable:
         return Properties()
+
+
+def stored_outgoing(message: StoredMessage) -> Outgoing:
+    """Return the message that a settlement keeps, as it was to be sent."""
+    properties = msgspec.convert(message.properties, Properties)
+    return Outgoing(message.exchange, message.routing_key, message.body, properties, message.queue, any_size=True)

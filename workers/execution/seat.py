@@ -10,9 +10,10 @@ from __future__ import annotations
 from time import perf_counter, time
 from typing import Protocol
 
+from smena.telemetry import events
 from smena.telemetry.tally import Tally
 from workers.middleware.attempt import Attempt
-from workers.middleware.outcome import Outcome
+from workers.middleware.outcome import Outcome, Returned
 
 
 class Recorder(Protocol):
@@ -48,14 +49,20 @@ class Seat:
     def run(self, attempt: Attempt) -> Outcome:
         """Run the attempt through its rings on this thread."""
         began = self._enter(attempt)
-        outcome: Outcome = attempt.actor.call(attempt)
+        try:
+            outcome: Outcome = attempt.actor.call(attempt)
+        except BaseException as error:  # noqa: BLE001 - the last seam: no thread dies of a job
+            outcome = _unsettled(error)
         self._leave(attempt, outcome, began)
         return outcome
 
     async def run_async(self, attempt: Attempt) -> Outcome:
         """Run the attempt through its rings on the event loop."""
         began = self._enter(attempt)
-        outcome: Outcome = await attempt.actor.async_call(attempt)
+        try:
+            outcome: Outcome = await attempt.actor.async_call(attempt)
+        except BaseException as error:  # noqa: BLE001 - the last seam: no seat is lost to a job
+            outcome = _unsettled(error)
         self._leave(attempt, outcome, began)
         return outcome
 
@@ -77,3 +84,9 @@ class Seat:
         actor = attempt.actor.name
         self.tally.count(actor, type(outcome).__name__.lower())
         self.tally.run_time(actor, passed_s)
+
+
+def _unsettled(error: BaseException) -> Returned:
+    """Keep a job whose settling failed: it is not acked, and its seat tries it again after a pause."""
+    events.loop_failed("settle", error)
+    return Returned("could not be settled")
