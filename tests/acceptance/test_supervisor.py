@@ -104,6 +104,15 @@ def test_p11_children_and_their_programs_die_with_a_killed_supervisor(fleet: Fle
     eventually(lambda: not [pid for pid in (*pids, *programs) if alive(pid)], timeout_s=10)
 
 
+def test_p11_a_deaf_child_dies_with_a_killed_supervisor(fleet: FleetGrip) -> None:
+    fleet.start(forked=1, plain=1, holds_interpreter=True)
+    pids = [*fleet.wait_ready().values(), *fleet.pids("plain").values()]
+
+    fleet.signal(signal.SIGKILL)
+
+    eventually(lambda: not [pid for pid in pids if alive(pid)], timeout_s=10)
+
+
 def test_p11_a_killed_childs_programs_die_with_it(fleet: FleetGrip) -> None:
     fleet.start(forked=1, subprocess=True)
     pid = fleet.wait_ready()["0"]

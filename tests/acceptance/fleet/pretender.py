@@ -38,6 +38,8 @@ class Plan(BaseModel):
     """How a job behaves in a drain: ``short`` ends at once, ``waits`` for the cue ``let-go``, ``deaf`` never ends."""
     subprocess: bool = False
     """Start two programs, as a worker's job might, one in its own session; their pids go to ``programs-NAME``."""
+    holds_interpreter: bool = False
+    """Be ready, then sleep in C code that holds the interpreter's lock, so that no Python code runs any more."""
     unready: bool = False
     """Report that the broker cannot be reached."""
     stuck: bool = False
@@ -70,6 +72,8 @@ def run(settings: Settings, child: Child) -> int:
     for slot in (0, 1):
         threading.Thread(target=_work, args=(recorder, slot, child, folder), daemon=True).start()
     child.ready()
+    if plan.holds_interpreter:
+        ctypes.PyDLL(None).sleep(600)
     tally, tick = Tally(), 0
     tally.count("pretend.work", "done")
     while not child.wait(0.1):
