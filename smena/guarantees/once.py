@@ -29,7 +29,7 @@ from smena.errors import DatabaseBusy, Permanent, TimedOut
 from smena.records import once_keys
 from smena.records.once_keys import OnceKey
 from smena.store.database import Database
-from smena.store.faults import is_lost, translated
+from smena.store.faults import translated
 from smena.store.held import AsyncHoldableConnection, HoldableConnection, async_driver_of, driver_of
 
 __all__ = ["InvalidResult", "KeyInUse", "Once", "OnceKey", "OnceResult"]
@@ -105,30 +105,16 @@ class Once:
     @contextmanager
     def transaction(self) -> Iterator[Session]:
         """Lend a session without a key, for a job that declares none; committed at the end."""
-        session = self._database.session()
-        try:
+        with self._database.lend() as connection, _lent(connection) as session:
             yield session
             session.commit()
-        except BaseException as error:
-            if _struck(error):
-                session.invalidate()
-            raise
-        finally:
-            session.close()
 
     @asynccontextmanager
     async def atransaction(self) -> AsyncIterator[AsyncSession]:
         """Lend a session without a key on the event loop; committed at the end."""
-        session = self._database.asession()
-        try:
+        async with self._aconnection() as connection, _alent(connection) as session:
             yield session
             await session.commit()
-        except BaseException as error:
-            if _struck(error):
-                await session.invalidate()
-            raise
-        finally:
-            await session.close()
 
     @asynccontextmanager
     async def _aconnection(self) -> AsyncIterator[AsyncConnection]:
@@ -141,28 +127,11 @@ class Once:
             await connection.close()
 
     def _take(self, connection: sa.Connection, key: OnceKey) -> tuple[HoldableConnection, bool]:
-        """Open the transaction with the key; return the driver's connection and whether the key is ours.
-
-        A pooled connection may have died while it was idle. Nothing has happened yet, so it is replaced once.
-        """
-        driver = driver_of(connection)
-        try:
-            return driver, once_keys.taken(driver.hold(self._opening(driver, key), once_keys.PREPARE))
-        except psycopg.Error as error:
-            if not is_lost(error):
-                raise
-            connection.invalidate(error)
+        """Open the transaction with the key; return the driver's connection and whether the key is ours."""
         driver = driver_of(connection)
         return driver, once_keys.taken(driver.hold(self._opening(driver, key), once_keys.PREPARE))
 
     async def _atake(self, connection: AsyncConnection, key: OnceKey) -> tuple[AsyncHoldableConnection, bool]:
-        driver = await async_driver_of(connection)
-        try:
-            return driver, once_keys.taken(await driver.hold(self._opening(driver, key), once_keys.PREPARE))
-        except psycopg.Error as error:
-            if not is_lost(error):
-                raise
-            await connection.invalidate(error)
         driver = await async_driver_of(connection)
         return driver, once_keys.taken(await driver.hold(self._opening(driver, key), once_keys.PREPARE))
 

@@ -4,8 +4,8 @@ Nothing is opened before the first use. Every session carries the limits that gu
 owner holds nothing up) and notices a dead peer (P06): keepalives find a silent one, `tcp_user_timeout` one
 that takes no more data, `connect_timeout` one that does not answer at first, and the wait for each answer is
 bounded by the statement timeout and the connect timeout together.
-The pool hands connections out without a ping: whoever holds a lost one gets `DatabaseLost`, all idle ones
-of that age are dropped with it, and the next checkout is a new connection.
+A connection that the server closed while it was idle (a restart) is replaced before it is lent, which asks the
+socket only: there is no ping. Whoever holds a lost one gets `DatabaseLost`, and the idle ones are dropped with it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ import sqlalchemy as sa
 from psycopg import conninfo
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from smena.errors import Misconfigured
 from smena.store.faults import translated
-from smena.store.held import AsyncHoldableConnection, HoldableConnection
+from smena.store.held import AsyncHoldableConnection, HoldableConnection, hung_up
 from smena.store.lanes import Lanes
 
 _LIVENESS: Final[dict[str, str | int]] = {
@@ -94,6 +95,7 @@ class Database:
         with self._opening:
             if self._engine is None:
                 self._engine = sa.create_engine("postgresql+psycopg://", creator=self._connect_pooled, **self._pool)
+                sa.event.listen(self._engine, "checkout", _refuse_hung_up)
             return self._engine
 
     @property
@@ -104,6 +106,7 @@ class Database:
                 self._aengine = create_async_engine(
                     "postgresql+psycopg://", async_creator=self._aconnect_pooled, **self._pool
                 )
+                sa.event.listen(self._aengine.sync_engine, "checkout", _refuse_hung_up)
             return self._aengine
 
     def connect(self, *, autocommit: bool = False) -> HoldableConnection:
@@ -160,6 +163,13 @@ class Database:
         """Close what the event loop's engine holds; call it on that loop."""
         if self._aengine is not None:
             await self._aengine.dispose()
+
+
+def _refuse_hung_up(_adapted: object, record: ConnectionPoolEntry, _proxy: object) -> None:
+    """Let the pool replace a connection that the server closed while it was idle."""
+    driver = record.driver_connection
+    if isinstance(driver, HoldableConnection | AsyncHoldableConnection) and hung_up(driver):
+        raise sa.exc.DisconnectionError
 
 
 def connection_string(url: str, settings: DatabaseSettings, application_name: str) -> str:

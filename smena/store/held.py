@@ -12,6 +12,7 @@ round trip each: several statements in one simple query. Measured with 8 threads
 
 from __future__ import annotations
 
+import select
 from typing import Any, Final, TypeVar, cast
 
 import psycopg
@@ -27,6 +28,9 @@ from smena.errors import DatabaseLost, Permanent
 _MARK: Final = b"SAVEPOINT smena_held"
 _KEEP_SO_FAR: Final = b"RELEASE SAVEPOINT smena_held;SAVEPOINT smena_held"
 _DROP_SO_FAR: Final = b"ROLLBACK TO SAVEPOINT smena_held"
+
+_HALF_PREPARED: Final = b"?"
+"""`PREPARE` is in no transaction: what failed half way leaves names behind, and the connection is given up."""
 
 _LOOK_UP_EVERY_S: Final = 0.1
 """How often a wait looks whether the thread was interrupted; psycopg's own default."""
@@ -74,6 +78,7 @@ class HoldableConnection(psycopg.Connection[Any]):
         ``opening`` may `EXECUTE`. Raises the driver's error; the caller drops then.
         """
         if self.prepared != prepare:
+            self.prepared = _HALF_PREPARED
             self._exchange(prepare)
             self.prepared = prepare
         self.held = True
@@ -103,7 +108,7 @@ class HoldableConnection(psycopg.Connection[Any]):
                 self._exchange(b"ROLLBACK")
         except psycopg.Error:
             return False
-        return self.prepared is not None and self.pgconn.transaction_status == _IDLE
+        return self.prepared is not _HALF_PREPARED and self.pgconn.transaction_status == _IDLE
 
     def commit(self) -> None:
         """Commit; while held, only make what was done so far safe from `rollback`."""
@@ -144,6 +149,7 @@ class AsyncHoldableConnection(psycopg.AsyncConnection[Any]):
     async def hold(self, opening: bytes, prepare: bytes) -> list[PGresult]:
         """See `HoldableConnection.hold`."""
         if self.prepared != prepare:
+            self.prepared = _HALF_PREPARED
             await self._exchange(prepare)
             self.prepared = prepare
         self.held = True
@@ -165,7 +171,7 @@ class AsyncHoldableConnection(psycopg.AsyncConnection[Any]):
                 await self._exchange(b"ROLLBACK")
         except psycopg.Error:
             return False
-        return self.prepared is not None and self.pgconn.transaction_status == _IDLE
+        return self.prepared is not _HALF_PREPARED and self.pgconn.transaction_status == _IDLE
 
     async def commit(self) -> None:
         """See `HoldableConnection.commit`."""
@@ -185,6 +191,18 @@ class AsyncHoldableConnection(psycopg.AsyncConnection[Any]):
         async with self.lock:
             self.pgconn.send_query(query)
             return _checked(self, await self.wait(generators.execute(self.pgconn)))
+
+
+def hung_up(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
+    """Say whether the server has closed an idle connection; asks the socket, not the server, in a microsecond.
+
+    What a server says unasked is that it goes, or so rare (a changed parameter) that a new connection costs nothing.
+    """
+    if connection.closed:
+        return True
+    poll = select.poll()
+    poll.register(connection.pgconn.socket, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def driver_of(connection: sa.Connection) -> HoldableConnection:

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from psycopg import pq
 
 from smena.store.faults import is_lost, translated
-from smena.store.held import driver_of
+from smena.store.held import driver_of, hung_up
 
 
 class Lanes:
@@ -50,11 +50,17 @@ class Lanes:
         self._close_idle()
 
     def _take(self) -> sa.Connection:
-        try:
-            return self._idle.pop()
-        except IndexError:
-            with translated():
-                return self._connect()
+        while self._idle:
+            try:
+                lane = self._idle.pop()
+            except IndexError:  # another thread took the last one
+                break
+            if not hung_up(driver_of(lane)):
+                return lane
+            lane.invalidate()
+            lane.close()
+        with translated():
+            return self._connect()
 
     def _put_back(self, lane: sa.Connection) -> None:
         if not self._closed and _at_rest(lane):

@@ -10,6 +10,7 @@ from smena.errors import DatabaseBusy, DatabaseLost
 from smena.guarantees.once import Once, OnceKey
 from smena.store.database import Database
 from smena.store.faults import is_lost, translate
+from tests.fixtures.eventually import eventually
 from tests.fixtures.fix_proxy import Proxied
 from tests.fixtures.tcp_proxy import TcpProxy, Way
 
@@ -21,6 +22,11 @@ BeforeProxy = Callable[..., tuple[TcpProxy, Database]]
 def answer(database: Database) -> object:
     with database.transaction() as connection:
         return connection.scalar(sa.text("SELECT 1"))
+
+
+def ask_after_the_cut(proxy: TcpProxy, connection: sa.Connection) -> None:
+    proxy.cut()
+    connection.execute(sa.text("SELECT 1"))
 
 
 @pytest.fixture
@@ -36,11 +42,17 @@ def before_proxy(open_database: Open, database_url: str, proxied: Callable[[str]
     return opened
 
 
-def test_a_connection_that_was_cut_is_told_once_and_the_next_is_new(before_proxy: BeforeProxy) -> None:
+def test_a_connection_that_was_cut_in_use_is_lost_and_the_next_is_new(before_proxy: BeforeProxy) -> None:
+    proxy, database = before_proxy()
+    with pytest.raises(DatabaseLost), database.transaction() as connection:
+        ask_after_the_cut(proxy, connection)
+    assert answer(database) == 1
+
+
+def test_a_connection_that_was_cut_while_it_was_idle_is_replaced_before_it_is_lent(before_proxy: BeforeProxy) -> None:
     proxy, database = before_proxy()
     assert proxy.cut() == 1
-    with pytest.raises(DatabaseLost):
-        answer(database)
+    eventually(lambda: proxy.connections == 0)
     assert answer(database) == 1
 
 

@@ -183,6 +183,32 @@ def test_the_connection_of_a_struck_job_is_not_used_again(database: Database) ->
     assert once.run(KEY, pid).result not in seen
 
 
+def test_a_job_that_fails_keeps_its_connection_for_the_next(database: Database) -> None:
+    def fails(session: Session) -> None:
+        seen.append(session.scalar(sa.text("SELECT pg_backend_pid()")))
+        raise LookupError
+
+    once, seen = Once(database), list[object]()
+    for number in range(3):
+        with pytest.raises(LookupError):
+            once.run(OnceKey("a.b", str(number), "j"), fails)
+        with pytest.raises(LookupError), once.transaction() as session:
+            fails(session)
+    assert len(set(seen)) == 1
+
+
+def test_a_restarted_server_spends_no_job_that_begins_after_it(database: Database, effects: Effects) -> None:
+    once = Once(database)
+    with once.transaction() as session, once.transaction() as beside:
+        write(session, "a")
+        write(beside, "b")
+    hang_up_on(database)
+    with once.transaction() as session, once.transaction() as beside:
+        write(session, "c")
+        write(beside, "d")
+    assert effects() == ["a", "b", "c", "d"]
+
+
 def test_a_result_that_is_not_json_fails_the_job_and_its_effect(database: Database, effects: Effects) -> None:
     def odd(session: Session) -> object:
         write(session, "odd")
