@@ -21,6 +21,8 @@ from workers.local.services import LocalServices
 
 NOTHING_GIVEN: dict[str, str] = {}
 
+pytestmark = pytest.mark.timeout(300)  # a broker is started up to four times in one test, on a machine that may be busy
+
 
 @pytest.fixture
 def root() -> Iterator[Path]:
