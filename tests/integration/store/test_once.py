@@ -310,6 +310,26 @@ def write_and_fail(session: Session, value: str) -> None:
     raise LookupError
 
 
+async def test_a_restarted_server_spends_no_coroutine_that_begins_after_it(
+    database: Database, effects: Effects
+) -> None:
+    once = Once(database)
+
+    async def insert(session: AsyncSession) -> None:
+        await session.execute(sa.text("INSERT INTO effects VALUES ('x')"))
+
+    try:
+        for number in range(3):
+            assert not (await once.arun(OnceKey("a.b", str(number), "j"), insert)).found
+            hang_up_on(database)
+            async with once.atransaction() as session:
+                await insert(session)
+            hang_up_on(database)
+    finally:
+        await database.aclose()
+    assert effects() == ["x"] * 6
+
+
 def hang_up_on(database: Database) -> None:
     """End all server processes of this database but the one that is asked."""
     others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
