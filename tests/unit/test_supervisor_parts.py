@@ -26,7 +26,8 @@ from workers.supervisor.evidence import Ended, Evidence
 from workers.supervisor.fleet_view import STALL_S, FleetView
 from workers.supervisor.port import Board, Port
 from workers.supervisor.post import CRASH_LOOP, Post, Role
-from workers.supervisor.state_file import StateFile, read_state
+from workers.supervisor.signals import SignalQueue
+from workers.supervisor.state_file import StateFile, read_state, remove_abandoned
 
 BACKOFF = Backoff(0.2, 10, floor_s=0.05)
 ORDERS = Orders(role="worker", module="m", post=0, supervisor_pid=1, state_dir="/nowhere")
@@ -221,6 +222,35 @@ def test_the_state_file_is_replaced_whole_and_goes_with_its_owner(tmp_path: Path
     again = StateFile(state.folder)
     again.take()
     again.release()
+
+
+def test_folders_of_killed_supervisors_are_removed_and_no_others(tmp_path: Path) -> None:
+    killed, living, young, foreign = (tmp_path / name for name in ("killed", "living", "young", "foreign"))
+    held = StateFile(living)
+    held.take()
+    held.write({"pid": 1})
+    for folder in (killed, young, foreign):
+        folder.mkdir()
+    (killed / "supervisor.json").write_text("{}")
+    (killed / "12.flight").touch()
+    (foreign / "notes.txt").touch()
+
+    assert remove_abandoned(tmp_path.iterdir()) == 1
+    assert {path.name for path in tmp_path.iterdir()} == {"living", "young", "foreign"}
+    held.release()
+
+
+def test_hup_stays_unheard_where_it_was_ignored_from_the_start() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signals = SignalQueue([signal.SIGHUP, signal.SIGUSR1])
+    signals.open()
+    try:
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        assert signals.take() == [signal.SIGUSR1]
+    finally:
+        signals.close()
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_exit_codes_are_what_scripts_rely_on() -> None:

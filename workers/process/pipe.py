@@ -22,6 +22,9 @@ import msgspec
 from smena.clock import Deadline
 
 _READ_BYTES = 256 * 1024
+_READS = 16
+"""Most reads at once, so that one side that talks without end does not keep the other from everything else."""
+_MESSAGE_BYTES = 16 * 1024 * 1024
 _FLUSH_STEP_S = 0.05
 
 
@@ -110,8 +113,13 @@ class Pipe:
         return False
 
     def receive(self) -> list[Message]:
-        """Return the messages that have come, without waiting; sets `closed` at the end of the stream."""
-        while not self.closed:
+        """Return the messages that have come, without waiting; sets `closed` at the end of the stream.
+
+        Raises `msgspec.MsgspecError` or `ValueError` for what is no message.
+        """
+        for _ in range(_READS):
+            if self.closed:
+                break
             try:
                 piece = self._end.recv(_READ_BYTES)
             except BlockingIOError:
@@ -121,6 +129,8 @@ class Pipe:
             self.closed = not piece
             self._partial += piece
         *lines, self._partial = self._partial.split(b"\n")
+        if len(self._partial) > _MESSAGE_BYTES:
+            raise ValueError(f"a message of more than {_MESSAGE_BYTES} bytes")
         return [_decode.decode(line) for line in lines]
 
     def close(self) -> None:

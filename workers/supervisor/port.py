@@ -7,6 +7,7 @@ arbiter that stands still itself is not live. Loopback unless set otherwise; it 
 from __future__ import annotations
 
 import http.server
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from http import HTTPStatus
 
 from smena.clock import Clock, Deadline
 from smena.errors import Misconfigured
-from smena.telemetry import exposition
+from smena.telemetry import events, exposition
+from smena.telemetry.plain_text import error_text
 from workers.supervisor import tallies
 from workers.supervisor.fleet_view import STALL_S, FleetView
 
@@ -106,6 +108,12 @@ class _Server(http.server.ThreadingHTTPServer):
 
     daemon_threads = True
     block_on_close = False
+
+    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002  (its interface)
+        """Tell of a request that failed (mostly a client that went away) as an event, not as a traceback."""
+        failure = sys.exception()
+        if failure is not None:
+            events.emit(events.HOOK_FAILED, hook="metrics-port", event="request", error=error_text(failure))
 
 
 def _handler(answer: Callable[[str], Answer]) -> type[http.server.BaseHTTPRequestHandler]:

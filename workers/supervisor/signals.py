@@ -27,6 +27,8 @@ class SignalQueue:
         """Begin to hear."""
         signal.set_wakeup_fd(self._in.fileno(), warn_on_full_buffer=False)
         for number in self._numbers:
+            if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+                continue  # started by nohup: the terminal's end is meant to pass unheard
             self._before[number] = signal.signal(number, _left_to_the_loop)
 
     def fileno(self) -> int:

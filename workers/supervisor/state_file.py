@@ -12,6 +12,9 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +58,20 @@ class StateFile:
         """Remove the file and let the folder go; the lock's own file stays, or two could hold it."""
         (self.folder / FILE).unlink(missing_ok=True)
         os.close(self._lock)
+
+
+def remove_abandoned(folders: Iterable[Path]) -> int:
+    """Remove those of the folders whose supervisor was killed: a state file is there and nobody holds the lock."""
+    removed = 0
+    for folder in folders:
+        with suppress(OSError, Misconfigured):  # it is another user's, or its supervisor lives
+            if (folder / FILE).exists():
+                state = StateFile(folder)
+                state.take()
+                shutil.rmtree(folder)
+                state.release()
+                removed += 1
+    return removed
 
 
 def read_state(folder: Path) -> dict[str, Any] | None:

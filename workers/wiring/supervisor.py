@@ -17,6 +17,7 @@ from smena.clock import SYSTEM, Deadline
 from smena.errors import Misconfigured
 from smena.settings import Settings, judge
 from smena.telemetry import events, logs
+from smena.telemetry.plain_text import error_text
 from smena.version import __version__
 from workers.process import lineage
 from workers.process.exits import Exit
@@ -30,10 +31,11 @@ from workers.supervisor.nursery import NurseryHandle
 from workers.supervisor.port import Board, Port
 from workers.supervisor.post import Post, Role
 from workers.supervisor.signals import SignalQueue
-from workers.supervisor.state_file import StateFile
+from workers.supervisor.state_file import StateFile, remove_abandoned
 
 HEARD = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD)
 _CLOSING_S = 2.0
+_FOLDER_PREFIX = "smena-supervisor-"
 
 
 def run_supervisor(roles: Sequence[Role], settings: Settings, overrides: Mapping[str, Any]) -> Exit:
@@ -103,15 +105,17 @@ def _crew(roles: Sequence[Role], settings: Settings, overrides: Mapping[str, Any
 
 def _publish(board: Board, state: StateFile, host: str, port: int, view: FleetView) -> None:
     board.publish(view)
-    state.write(
-        {
-            "pid": os.getpid(),
-            "state": view.state,
-            "metrics": {"host": host, "port": port},
-            "roles": {role: {str(post): pid for post, pid in posts.items()} for role, posts in view.pids.items()},
-            "nurseries": view.nurseries,
-        }
-    )
+    seen = {
+        "pid": os.getpid(),
+        "state": view.state,
+        "metrics": {"host": host, "port": port},
+        "roles": {role: {str(post): pid for post, pid in posts.items()} for role, posts in view.pids.items()},
+        "nurseries": view.nurseries,
+    }
+    try:
+        state.write(seen)
+    except OSError as failure:  # a full disk keeps nobody from working
+        events.emit(events.HOOK_FAILED, hook="state-file", event="publish", error=error_text(failure))
 
 
 def _open_port(settings: Settings, board: Board) -> Port:
@@ -135,7 +139,8 @@ def _folder(settings: Settings) -> Iterator[Path]:
     if settings.supervisor.state_dir is not None:
         yield settings.supervisor.state_dir
         return
-    folder = Path(tempfile.mkdtemp(prefix="smena-"))
+    remove_abandoned(Path(tempfile.gettempdir()).glob(f"{_FOLDER_PREFIX}*"))
+    folder = Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX))
     try:
         yield folder
     finally:
