@@ -7,6 +7,7 @@ from contextlib import closing
 import psycopg
 import pytest
 import sqlalchemy as sa
+from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.orm import Session
 
@@ -19,7 +20,7 @@ from smena.store.database import Database
 
 @pytest.fixture
 def database(database_url: str) -> Iterator[Database]:
-    with closing(Database(DatabaseSettings(url=database_url), "test")) as opened:
+    with closing(Database(DatabaseSettings(url=SecretStr(database_url)), "test")) as opened:
         yield opened
 
 

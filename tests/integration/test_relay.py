@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 import sqlalchemy as sa
+from pydantic import SecretStr
 
 from smena import outbox
 from smena.amqp import names
@@ -34,7 +35,7 @@ StartRelay = Callable[..., Relay]
 
 @pytest.fixture
 def database(database_url: str) -> Iterator[Database]:
-    with closing(Database(DatabaseSettings(url=database_url), "test")) as opened:
+    with closing(Database(DatabaseSettings(url=SecretStr(database_url)), "test")) as opened:
         yield opened
 
 

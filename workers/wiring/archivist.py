@@ -71,7 +71,7 @@ def _role(settings: Settings, name: str, database: Database, board: Board) -> Ro
         {"link": link, "archivist": archivist, "lost-and-found": found, "sampler": sampler, "pulse": pulse},
         board,
         lambda: check_schema(database),
-        lambda: unreachable(consuming, pulse),
+        lambda: unreachable(consuming, pulse) + ([] if consumer.is_subscribed() else ["queues"]),
     )
 
 
