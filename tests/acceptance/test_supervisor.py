@@ -183,14 +183,32 @@ def test_a_misconfigured_role_is_refused_once(fleet: FleetGrip, forked: int, pla
     fleet.start(forked, plain, refuses="run")
 
     assert fleet.exit_code() == Exit.MISCONFIGURED
-    assert len(re.findall(r"^smena: .*the pretender has no queue", fleet.errors(), re.MULTILINE)) == 1
+    assert (
+        len(
+            re.findall(
+                r"^smena: The process cannot run as it is configured: the pretender has no queue",
+                fleet.errors(),
+                re.MULTILINE,
+            )
+        )
+        == 1
+    )
 
 
 def test_a_book_that_cannot_be_loaded_is_refused_once(fleet: FleetGrip) -> None:
     fleet.start(forked=2, refuses="preload")
 
     assert fleet.exit_code() == Exit.MISCONFIGURED
-    assert len(re.findall(r"^smena: .*the pretender has no book", fleet.errors(), re.MULTILINE)) == 1
+    assert (
+        len(
+            re.findall(
+                r"^smena: The process cannot run as it is configured: the pretender has no book",
+                fleet.errors(),
+                re.MULTILINE,
+            )
+        )
+        == 1
+    )
 
 
 def test_a_role_that_keeps_failing_backs_off_and_is_named(fleet: FleetGrip) -> None:

@@ -11,7 +11,7 @@ from smena.errors import Misconfigured
 from smena.settings import Settings, load
 from workers.process.exits import Exit
 from workers.supervisor.post import Role
-from workers.wiring.supervisor import run_supervisor
+from workers.wiring.supervisor import Ending, run_supervisor
 
 ROLES: Final[dict[str, Callable[[Settings], Role]]] = {
     "worker": lambda settings: Role("worker", "workers.wiring.worker", settings.worker.processes, forked=True),
@@ -86,11 +86,12 @@ def _run(names: Sequence[str] | None, options: dict[str, Any]) -> None:
     try:
         settings = load(overrides)
         roles = [ROLES[name](settings) for name in _known(names, settings)]
-        code = run_supervisor(roles, settings, overrides)
+        ending = run_supervisor(roles, settings, overrides)
     except Misconfigured as refusal:
-        click.echo(f"smena: {refusal}", err=True)
-        code = Exit.MISCONFIGURED
-    raise click.exceptions.Exit(code)
+        ending = Ending(Exit.MISCONFIGURED, str(refusal))
+    if ending.refusal:
+        click.echo(f"smena: {ending.refusal}", err=True)
+    raise click.exceptions.Exit(ending.code)
 
 
 def _overrides(options: dict[str, Any]) -> dict[str, Any]:

@@ -52,6 +52,7 @@ class SupervisedChild:
     def ask_to_drain(self) -> None:
         """Ask it to end in good order; a child not yet born, or one whose process is not known, ends by its pipe."""
         if not self.pid:
+            self.draining = True
             self.pipe.close()
             return
         with suppress(ProcessLookupError):

@@ -180,7 +180,8 @@ def _welcome(child: SupervisedChild) -> None:
 def _tell_exit(child: SupervisedChild, ended: Ended, left: Evidence) -> None:
     if ended.code == Exit.DRAINED:
         events.emit(events.CHILD_DRAINED, role=child.post.role.name, post=child.post.name, child=ended.pid)
-        return
+    if ended.code == Exit.DRAINED or (not ended.pid and child.draining):
+        return  # it ended as it should, or was never born because a drain came first
     events.emit(
         events.CHILD_EXITED,
         role=child.post.role.name,

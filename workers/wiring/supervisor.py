@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from smena.backoff import Backoff
 from smena.clock import SYSTEM, Deadline
@@ -38,34 +38,29 @@ _CLOSING_S = 2.0
 _FOLDER_PREFIX = "smena-supervisor-"
 
 
-def run_supervisor(roles: Sequence[Role], settings: Settings, overrides: Mapping[str, Any]) -> Exit:
-    """Keep the roles' children running until a drain has ended; raise `Misconfigured` when they cannot be.
+class Ending(NamedTuple):
+    """How a supervisor ended; if its roles cannot run as they are configured, why, in the child's own words."""
 
-    ``overrides`` are the command line's values, which children load again on top of their environment.
+    code: Exit
+    refusal: str = ""
+
+
+def run_supervisor(roles: Sequence[Role], settings: Settings, overrides: Mapping[str, Any]) -> Ending:
+    """Keep the roles' children running until a drain has ended.
+
+    ``overrides`` are the command line's values, which children load again on top of their environment. Raises
+    `Misconfigured` when the supervisor itself cannot run (its folder or port is taken).
     """
     with ExitStack() as owned:
         signals = SignalQueue(HEARD)
         signals.open()
         owned.callback(signals.close)
         lineage.inherit_orphans()
-        log = logs.configure(settings.telemetry, "supervisor", profile=settings.profile)
-        owned.callback(log.close)
-        state = StateFile(owned.enter_context(_folder(settings)))
-        state.take()
-        owned.callback(state.release)
-        sweep(state.folder)
+        owned.callback(logs.configure(settings.telemetry, "supervisor", profile=settings.profile).close)
+        state = owned.enter_context(_state(settings))
         board = Board(SYSTEM)
-        port = _open_port(settings, board)
-        owned.callback(lambda: port.stop(Deadline.within(_CLOSING_S, SYSTEM)))
-        events.emit(
-            events.PROCESS_STARTED,
-            version=__version__,
-            profile=settings.profile,
-            state_dir=str(state.folder),
-            metrics=f"http://{settings.supervisor.metrics_host}:{port.number}/metrics",
-        )
-        for finding in judge(settings):
-            events.emit(events.SETTINGS_WARNED, key=finding.key, text=finding.text)
+        port = owned.enter_context(_port(settings, board))
+        _tell_start(settings, state.folder, port.number)
         arbiter = Arbiter(
             _crew(roles, settings, overrides, state.folder),
             signals,
@@ -73,10 +68,19 @@ def run_supervisor(roles: Sequence[Role], settings: Settings, overrides: Mapping
             Budgets(settings.worker.drain_s, settings.supervisor.kill_grace_s),
             SYSTEM,
         )
-        code = arbiter.run()
-    if arbiter.refusal:
-        raise Misconfigured(arbiter.refusal)
-    return code
+        return Ending(arbiter.run(), arbiter.refusal)
+
+
+def _tell_start(settings: Settings, folder: Path, port: int) -> None:
+    events.emit(
+        events.PROCESS_STARTED,
+        version=__version__,
+        profile=settings.profile,
+        state_dir=str(folder),
+        metrics=f"http://{settings.supervisor.metrics_host}:{port}/metrics",
+    )
+    for finding in judge(settings):
+        events.emit(events.SETTINGS_WARNED, key=finding.key, text=finding.text)
 
 
 def _crew(roles: Sequence[Role], settings: Settings, overrides: Mapping[str, Any], folder: Path) -> Crew:
@@ -118,8 +122,9 @@ def _publish(board: Board, state: StateFile, host: str, port: int, view: FleetVi
         events.emit(events.HOOK_FAILED, hook="state-file", event="publish", error=error_text(failure))
 
 
-def _open_port(settings: Settings, board: Board) -> Port:
-    """Open the port that is set; the default one may be taken by another supervisor here, then a free one will do."""
+@contextmanager
+def _port(settings: Settings, board: Board) -> Iterator[Port]:
+    """Serve on the port that is set; where nobody set one and the default is taken, a free one will do."""
     host, number = settings.supervisor.metrics_host, settings.supervisor.metrics_port
     port = Port(host, number, board.answer)
     try:
@@ -130,18 +135,24 @@ def _open_port(settings: Settings, board: Board) -> Port:
         events.emit(events.SETTINGS_WARNED, key="supervisor.metrics_port", text=f"{taken}; a free one is used")
         port = Port(host, 0, board.answer)
         port.start()
-    return port
+    try:
+        yield port
+    finally:
+        port.stop(Deadline.within(_CLOSING_S, SYSTEM))
 
 
 @contextmanager
-def _folder(settings: Settings) -> Iterator[Path]:
-    """Give the folder for flight recorders and the state file; one of our own making is removed at the end."""
-    if settings.supervisor.state_dir is not None:
-        yield settings.supervisor.state_dir
-        return
-    remove_abandoned(Path(tempfile.gettempdir()).glob(f"{_FOLDER_PREFIX}*"))
-    folder = Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX))
+def _state(settings: Settings) -> Iterator[StateFile]:
+    """Hold the folder for flight recorders and the state file; one of our own making is removed at the end."""
+    chosen = settings.supervisor.state_dir
+    if chosen is None:
+        remove_abandoned(Path(tempfile.gettempdir()).glob(f"{_FOLDER_PREFIX}*"))
+    state = StateFile(chosen or Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX)))
+    state.take()
+    sweep(state.folder)
     try:
-        yield folder
+        yield state
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        state.release()
+        if chosen is None:
+            shutil.rmtree(state.folder, ignore_errors=True)

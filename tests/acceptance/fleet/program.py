@@ -6,7 +6,7 @@ from smena.errors import Misconfigured
 from smena.settings import load
 from workers.process.exits import Exit
 from workers.supervisor.post import Role
-from workers.wiring.supervisor import run_supervisor
+from workers.wiring.supervisor import Ending, run_supervisor
 
 MODULE = "tests.acceptance.fleet.pretender"
 
@@ -15,10 +15,12 @@ def main(forked: int, plain: int) -> int:
     """Run the supervisor; say a refusal as the command line does."""
     roles = [Role("forked", MODULE, forked, forked=True), Role("plain", MODULE, plain)]
     try:
-        return run_supervisor([role for role in roles if role.count], load(), {})
+        ending = run_supervisor([role for role in roles if role.count], load(), {})
     except Misconfigured as refusal:
-        sys.stderr.write(f"smena: {refusal}\n")
-        return Exit.MISCONFIGURED
+        ending = Ending(Exit.MISCONFIGURED, str(refusal))
+    if ending.refusal:
+        sys.stderr.write(f"smena: {ending.refusal}\n")
+    return ending.code
 
 
 if __name__ == "__main__":
