@@ -1,8 +1,8 @@
 """Decide who runs a server that refuses root.
 
 An ordinary user runs it as itself. Root lets `nobody` run it, when `nobody` can reach the checkout; else (a checkout
-under `/root`, say) root runs it inside a user namespace, in which root's own id reads as another. Nothing on the way
-to the checkout is made readable for others.
+under `/root`, say) `nobody` is given the one capability that lets it pass closed folders. Nothing on the way to the
+checkout is made readable for others. A user namespace would do as well, but containers and chroots forbid them.
 """
 
 import os
@@ -16,13 +16,17 @@ from typing import Final
 from workers.local.faults import Missing
 
 _NOBODY: Final = 65_534
-_NAMESPACE: Final = ("unshare", "--user", f"--map-user={_NOBODY}", f"--map-group={_NOBODY}", "--")
+_CAPABLE: Final = (
+    *("setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups"),
+    *("--inh-caps=+dac_override", "--ambient-caps=+dac_override", "--"),
+)
 
 
 @dataclass(frozen=True)
 class Identity:
-    """Say which user a process is given, and what stands before its command."""
+    """Say who a process runs as: by the user it is started as, or by what stands before its command."""
 
+    owner: int | None = None
     user: int | None = None
     prefix: tuple[str, ...] = ()
 
@@ -31,9 +35,9 @@ class Identity:
         return [*self.prefix, *command]
 
     def own(self, path: Path) -> None:
-        """Give ``path`` to the user, when that is another than ours."""
-        if self.user is not None:
-            os.chown(path, self.user, self.user)
+        """Give ``path`` to whom the process runs as, when that is another than ours."""
+        if self.owner is not None:
+            os.chown(path, self.owner, self.owner)
 
     def remove(self, folder: Path) -> None:
         """Remove a folder that may not be there."""
@@ -46,11 +50,11 @@ def identity_for(folder: Path, programs: Path) -> Identity:
     if os.geteuid() != 0:
         return Identity()
     if _open_to_others(folder.parent) and _open_to_others(programs):
-        return Identity(user=_NOBODY)
-    if _namespaces_work():
-        return Identity(prefix=_NAMESPACE)
+        return Identity(owner=_NOBODY, user=_NOBODY)
+    if _capability_works():
+        return Identity(owner=_NOBODY, prefix=_CAPABLE)
     raise Missing(
-        "PostgreSQL refuses to run as root, the user nobody cannot reach this folder, and user namespaces are closed; "
+        "PostgreSQL refuses to run as root, the user nobody cannot reach this folder, and setpriv cannot help it; "
         "move the checkout to a folder that others may enter, or run as an ordinary user",
         folder=folder,
     )
@@ -60,7 +64,7 @@ def _open_to_others(path: Path) -> bool:
     return all(step.stat().st_mode & stat.S_IXOTH for step in (path, *path.resolve().parents))
 
 
-def _namespaces_work() -> bool:
-    if shutil.which(_NAMESPACE[0]) is None:
+def _capability_works() -> bool:
+    if shutil.which(_CAPABLE[0]) is None:
         return False
-    return subprocess.run([*_NAMESPACE, "true"], capture_output=True, check=False).returncode == 0
+    return subprocess.run([*_CAPABLE, "true"], capture_output=True, check=False).returncode == 0
