@@ -10,6 +10,8 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from smena.outbox.doorbell import CHANNEL
+from smena.store.database import Database
+from smena.store.escapes import storable
 from smena.store.tables import outbox
 
 _SHOWN: Final = (
@@ -30,7 +32,6 @@ _SHOWN: Final = (
 )
 
 UNSENT: Final = ("pending", "parked")
-_COUNT: Final = sa.select(sa.func.count()).select_from(outbox)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,36 +54,48 @@ class OutboxEntry:
     error: str | None
 
 
-def entries(connection: sa.Connection, states: Sequence[str], limit: int) -> list[OutboxEntry]:
-    """Return the newest rows in any of ``states`` (pending, parked, sent)."""
-    query = sa.select(*_SHOWN).where(outbox.c.state.in_(states)).order_by(outbox.c.seq.desc()).limit(limit)
-    return [OutboxEntry(**row._asdict()) for row in connection.execute(query)]
+class Shelf:
+    """The outbox, from an operator's side. Raises `DatabaseLost` and `DatabaseBusy`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def entries(self, states: Sequence[str], limit: int) -> list[OutboxEntry]:
+        """Return the newest rows in any of ``states`` (pending, parked, sent)."""
+        return self._select(_ROWS.where(outbox.c.state.in_(states)).order_by(outbox.c.seq.desc()).limit(limit))
+
+    def of_job(self, job_id: str) -> list[OutboxEntry]:
+        """Return the rows of one job, the oldest first."""
+        return self._select(_ROWS.where(outbox.c.id == storable(job_id)).order_by(outbox.c.seq))
+
+    def counts(self) -> dict[str, int]:
+        """Return how many rows are pending and how many parked."""
+        with self._database.transaction() as connection:
+            return {state: connection.execute(_COUNT.where(outbox.c.state == state)).scalar_one() for state in UNSENT}
+
+    def waiting(self) -> tuple[int, float]:
+        """Return how many rows are due and not sent, and the age in seconds of the one that is due longest."""
+        with self._database.transaction() as connection:
+            count, oldest_s = connection.execute(_WAITING).one()
+        return count, float(oldest_s or 0.0)
+
+    def retry(self, job_id: str) -> int:
+        """Make the parked rows of one job due again; return how many there were."""
+        parked = sa.and_(outbox.c.id == storable(job_id), outbox.c.state == "parked")
+        with self._database.transaction() as connection:
+            freed = connection.execute(_FREE.where(parked)).rowcount
+            connection.execute(_RING)
+        return freed
+
+    def _select(self, query: sa.Select[Any]) -> list[OutboxEntry]:
+        with self._database.transaction() as connection:
+            return [OutboxEntry(**row._asdict()) for row in connection.execute(query)]
 
 
-def of_job(connection: sa.Connection, job_id: str) -> list[OutboxEntry]:
-    """Return the rows of one job, the oldest first."""
-    query = sa.select(*_SHOWN).where(outbox.c.id == job_id).order_by(outbox.c.seq)
-    return [OutboxEntry(**row._asdict()) for row in connection.execute(query)]
-
-
-def counts(connection: sa.Connection) -> dict[str, int]:
-    """Return how many rows are pending and how many parked."""
-    unsent = [connection.execute(_COUNT.where(outbox.c.state == state)).scalar_one() for state in UNSENT]
-    return dict(zip(UNSENT, unsent, strict=True))
-
-
-def waiting(connection: sa.Connection) -> tuple[int, float]:
-    """Return how many rows are due and not sent, and the age in seconds of the one that is due longest."""
-    age: sa.ColumnElement[Any] = sa.func.extract("epoch", sa.func.now() - sa.func.min(outbox.c.due_at))
-    due = sa.and_(outbox.c.state == "pending", outbox.c.due_at <= sa.func.now())
-    count, oldest_s = connection.execute(sa.select(sa.func.count(), age).where(due)).one()
-    return count, float(oldest_s or 0.0)
-
-
-def retry(connection: sa.Connection, job_id: str) -> int:
-    """Make the parked rows of one job due again; return how many there were."""
-    values = {"state": "pending", "due_at": sa.func.now(), "lease_until": None, "owner": None}
-    change = sa.update(outbox).where(outbox.c.id == job_id, outbox.c.state == "parked").values(**values)
-    result: sa.CursorResult[Any] = connection.execute(change)
-    connection.execute(sa.select(sa.func.pg_notify(CHANNEL, "")))
-    return result.rowcount
+_ROWS: Final = sa.select(*_SHOWN)
+_COUNT: Final = sa.select(sa.func.count()).select_from(outbox)
+_WAITING: Final = sa.select(
+    sa.func.count(), sa.func.extract("epoch", sa.func.now() - sa.func.min(outbox.c.due_at))
+).where(outbox.c.state == "pending", outbox.c.due_at <= sa.func.now())
+_FREE: Final = sa.update(outbox).values(state="pending", due_at=sa.func.now(), lease_until=None, owner=None)
+_RING: Final = sa.select(sa.func.pg_notify(CHANNEL, ""))

@@ -18,10 +18,10 @@ from smena.amqp.publisher import Publisher
 from smena.clock import SYSTEM, Deadline
 from smena.errors import BrokerLost
 from smena.job import Job
-from smena.outbox import shelf
 from smena.outbox.claims import Claims, Verdict
 from smena.outbox.dispatch import outgoing_of
 from smena.outbox.doorbell import Doorbell
+from smena.outbox.shelf import Shelf
 from smena.settings.groups import Amqp
 from smena.settings.groups import Database as DatabaseSettings
 from smena.store.database import Database
@@ -174,8 +174,7 @@ def test_p39_a_bad_row_is_parked_with_its_error_and_the_others_go(
     start_relay()
     eventually(lambda: states(database) == {"sent": 2, "parked": 1})
     assert published(broker) == [before.id, after.id]
-    with database.transaction() as connection:
-        [entry] = shelf.entries(connection, ["parked"], 10)
+    [entry] = Shelf(database).entries(["parked"], 10)
     assert entry.id == bad
     assert entry.error is not None
     assert entry.error.startswith(reason)
@@ -198,8 +197,8 @@ def test_a_parked_row_goes_when_an_operator_says_so(
     eventually(lambda: states(database) == {"parked": 1})
     with database.transaction() as connection:
         connection.execute(sa.text("UPDATE smena.outbox SET exchange = NULL, routing_key = NULL"))
-        assert shelf.retry(connection, parked) == 1
-        assert shelf.retry(connection, "another") == 0
+    assert Shelf(database).retry("another") == 0
+    assert Shelf(database).retry(parked) == 1
     eventually(lambda: all_sent(database))
     assert published(broker) == [parked]
 

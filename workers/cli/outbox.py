@@ -7,14 +7,13 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict
 
 import click
-import sqlalchemy as sa
 
 from smena.errors import SmenaError
-from smena.outbox import shelf
+from smena.outbox.shelf import UNSENT, Shelf
 from smena.settings import load
 from smena.store.database import Database
 
-_STATES = {"parked": ("parked",), "pending": ("pending",), "sent": ("sent",), "unsent": shelf.UNSENT}
+_STATES = {"parked": ("parked",), "pending": ("pending",), "sent": ("sent",), "unsent": UNSENT}
 
 
 @click.group()
@@ -27,9 +26,9 @@ def outbox() -> None:
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many.")
 def list_rows(state: str, limit: int) -> None:
     """List rows, the newest first, and say how many wait and how many are parked."""
-    with _database() as connection:
-        counted = shelf.counts(connection)
-        rows = shelf.entries(connection, _STATES[state], limit)
+    with _shelf() as shelf:
+        counted = shelf.counts()
+        rows = shelf.entries(_STATES[state], limit)
     for row in rows:
         due = f"{row.due_at:%Y-%m-%d %H:%M:%S}"
         click.echo(f"{row.id}  {row.state:<8}{row.queue:<16}{row.actor:<24}{due}  {row.error or ''}".rstrip())
@@ -40,8 +39,8 @@ def list_rows(state: str, limit: int) -> None:
 @click.argument("job_id", metavar="ID")
 def show(job_id: str) -> None:
     """Show all there is to know of a job's rows, but for its arguments."""
-    with _database() as connection:
-        rows = shelf.of_job(connection, job_id)
+    with _shelf() as shelf:
+        rows = shelf.of_job(job_id)
     if not rows:
         raise click.ClickException(f"no outbox row for job {job_id}; rows that were sent are deleted in time")
     for row in rows:
@@ -54,18 +53,17 @@ def show(job_id: str) -> None:
 @click.argument("job_id", metavar="ID")
 def retry(job_id: str) -> None:
     """Make a job's parked rows due again, after what parked them was mended."""
-    with _database() as connection:
-        freed = shelf.retry(connection, job_id)
+    with _shelf() as shelf:
+        freed = shelf.retry(job_id)
     if not freed:
         raise click.ClickException(f"no parked outbox row for job {job_id}")
     click.echo(f"{freed} row{'s' if freed > 1 else ''} of job {job_id} will be sent again")
 
 
 @contextmanager
-def _database() -> Iterator[sa.Connection]:
+def _shelf() -> Iterator[Shelf]:
     try:
-        database = Database(load().database, "smena-cli", pool_size=1)
-        with closing(database), database.transaction() as connection:
-            yield connection
+        with closing(Database(load().database, "smena-cli", pool_size=1)) as database:
+            yield Shelf(database)
     except SmenaError as error:
         raise click.ClickException(str(error)) from error

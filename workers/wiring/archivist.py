@@ -9,7 +9,7 @@ from smena.book import load_books
 from smena.clock import SYSTEM, Deadline
 from smena.guarantees.solo import Solo
 from smena.lifecycle import Group, Service
-from smena.outbox import shelf
+from smena.outbox.shelf import Shelf
 from smena.records.dead_letters import DeadLetters
 from smena.settings import Settings
 from smena.store.database import Database
@@ -76,15 +76,11 @@ def _role(settings: Settings, name: str, database: Database, board: Board) -> Ro
 
 
 def _sampler(settings: Settings, database: Database, link: Connection, queues: list[str], board: Board) -> Sampler:
-    def outbox_waiting() -> tuple[int, float]:
-        with database.transaction() as connection:
-            return shelf.waiting(connection)
-
     depths = Depths(link)
     return Sampler(
         Solo(database, "sampler"),
         lambda names: depths.of(names, settings.amqp.publish_timeout_s),
-        outbox_waiting,
+        Shelf(database).waiting,
         queues,
         settings.amqp.prefix,
         board,
