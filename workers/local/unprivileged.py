@@ -16,9 +16,11 @@ from typing import Final
 from workers.local.faults import Missing
 
 _NOBODY: Final = 65_534
+# The secure bit lets access(2), with which PostgreSQL looks at its own programs, count the capability as well.
 _CAPABLE: Final = (
     *("setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups"),
-    *("--inh-caps=+dac_override", "--ambient-caps=+dac_override", "--"),
+    *("--inh-caps=+dac_override", "--ambient-caps=+dac_override"),
+    *("--securebits=+no_setuid_fixup", "--"),
 )
 
 
