@@ -8,6 +8,7 @@ itself, tries the addresses in turn, and comes back after a jittered pause. Each
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ from smena.clock import SYSTEM, Clock, Deadline
 from smena.settings.groups import Amqp
 from smena.telemetry import events
 
+_PIKA_LOG = logging.getLogger("pika")
 _CLOSE_POLITELY_S = 1.0
 """So long a healthy connection may take to say good-bye; a blocked one gets no time at all."""
 
@@ -52,7 +54,13 @@ class LinkThread:
         return threading.current_thread() is self._thread
 
     def start(self) -> None:
-        """Start the thread; a second call does nothing."""
+        """Start the thread; a second call does nothing.
+
+        Silences pika's own log unless somebody has set its level: it tells of each lost connection in seven
+        lines of error, the event `link.lost` in one.
+        """
+        if _PIKA_LOG.level == logging.NOTSET:
+            _PIKA_LOG.setLevel(logging.CRITICAL)
         if self._thread.ident is None:
             self._thread.start()
 

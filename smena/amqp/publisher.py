@@ -120,27 +120,38 @@ class Publisher:
 
     def send_many(self, jobs: Sequence[Job]) -> Outcomes:
         """Publish jobs and wait; return an outcome for each, in order (None: confirmed)."""
-        outcomes: Outcomes = [None] * len(jobs)
-        places: list[int] = []
+        self._refuse_link_thread()
+        return self._collect([self._send_chunk(jobs[at : at + _CHUNK]) for at in range(0, len(jobs), _CHUNK)])
+
+    def publish_and_wait(self, outgoings: Sequence[Outgoing]) -> Outcomes:
+        """Publish messages and wait; what is under way is bounded by the window, whatever their number."""
+        self._refuse_link_thread()
+        starts = range(0, len(outgoings), _CHUNK)
+        return self._collect([self._publish_chunk(outgoings[at : at + _CHUNK]) for at in starts])
+
+    def _collect(self, receipts: Sequence[Receipt]) -> Outcomes:
+        patience_s = self._settings.publish_timeout_s + _GRACE_S
+        return [outcome for receipt in receipts for outcome in receipt.wait(patience_s)]
+
+    def _refuse_link_thread(self) -> None:
+        if self._connection.thread.is_current():
+            raise RuntimeError("the link thread cannot wait for itself")
+
+    def _send_chunk(self, jobs: Sequence[Job]) -> Receipt:
         outgoings: list[Outgoing] = []
+        refused: list[tuple[int, SmenaError]] = []
         for place, job in enumerate(jobs):
             try:
                 outgoings.append(self.outgoing_for(job))
-                places.append(place)
             except SmenaError as error:
-                outcomes[place] = error
-        for place, outcome in zip(places, self.publish_and_wait(outgoings), strict=True):
-            outcomes[place] = outcome
-        return outcomes
-
-    def publish_and_wait(self, outgoings: Sequence[Outgoing]) -> Outcomes:
-        """Publish messages and wait; memory is bounded by the window, whatever their number."""
-        if self._connection.thread.is_current():
-            raise RuntimeError("the link thread cannot wait for itself")
-        receipts = [self._publish_chunk(outgoings[at : at + _CHUNK]) for at in range(0, len(outgoings), _CHUNK)]
-        return [outcome for receipt in receipts for outcome in receipt.wait(self._patience_s())]
+                refused.append((place, error))
+        receipt = self._publish_chunk(outgoings)
+        receipt.refused = refused
+        return receipt
 
     def _publish_chunk(self, chunk: Sequence[Outgoing]) -> Receipt:
+        if not chunk:
+            return Receipt.of([])
         size = sum(len(outgoing.body) for outgoing in chunk)
         if not self._window.enter(len(chunk), size, Deadline.within(self._settings.publish_timeout_s, self._clock)):
             return Receipt.of([self._why_full() for _ in chunk])
@@ -152,9 +163,6 @@ class Publisher:
         if self._connection.blocked:
             return BrokerBlocked()
         return PublishTimeout("the window is full") if self._connection.is_up else BrokerLost()
-
-    def _patience_s(self) -> float:
-        return self._settings.publish_timeout_s + _GRACE_S
 
     # --- a service ----------------------------------------------------------------------------
 
@@ -170,9 +178,10 @@ class Publisher:
 class Receipt:
     """What a blocking call waits for. A bare lock: an Event costs four times as much."""
 
-    __slots__ = ("_lock", "_on_fill", "_outcomes")
+    __slots__ = ("_lock", "_on_fill", "_outcomes", "refused")
 
     def __init__(self, on_fill: Callable[[], None]) -> None:
+        self.refused: Sequence[tuple[int, SmenaError]] = ()
         self._on_fill = on_fill
         self._outcomes: Outcomes = []
         self._lock = threading.Lock()
@@ -195,6 +204,8 @@ class Receipt:
         """Return the outcomes; raise `PublishTimeout` when the link thread is stuck."""
         if not self._lock.acquire(timeout=patience_s):
             raise PublishTimeout("the link thread does not answer")
+        for place, error in self.refused:  # ascending, so each lands in its own place
+            self._outcomes.insert(place, error)
         return self._outcomes
 
 

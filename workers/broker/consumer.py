@@ -21,7 +21,7 @@ from smena.amqp.topology import Declarer
 from smena.backoff import Backoff, Pause
 from smena.errors import BrokerLost, SmenaError
 from smena.telemetry import events
-from workers.broker.delivery import Delivery, Tags
+from workers.broker.delivery import Delivery, Drops, Tags
 from workers.broker.prefetch import Prefetch
 from workers.broker.source import Source
 
@@ -66,7 +66,8 @@ class Consumer:
         self._holding = False
         self._cancelled: list[Callable[[], object]] | None = None
         self._now = connection.thread.clock.monotonic
-        self._dropped_before = 0
+        self._read_at_s = 0.0
+        self._drops = Drops()
 
     # --- from any thread ----------------------------------------------------------------------
 
@@ -97,7 +98,7 @@ class Consumer:
 
     def dropped(self) -> int:
         """Return how many settles came too late for their channel."""
-        return self._dropped_before + (self.tags.dropped if self.tags is not None else 0)
+        return self._drops.count
 
     # --- what `Tags` needs of the link ----------------------------------------------------------
 
@@ -128,7 +129,7 @@ class Consumer:
 
     def _opened(self, channel: Channel) -> None:
         self._channel = channel
-        self.tags = Tags(channel.channel_number, self)
+        self.tags = Tags(channel.channel_number, self, self._drops)
         self._connection.tap.sinks[channel.channel_number] = self
         channel.add_on_close_callback(self._closed)
         channel.add_on_cancel_callback(self._cancelled_by_broker)
@@ -159,8 +160,6 @@ class Consumer:
             subscription.tag = None
         if self.tags is not None:
             self.tags.end()
-            self._dropped_before += self.tags.dropped
-            self.tags.dropped = 0
         self._tell_if_cancelled()
 
     # --- subscribing --------------------------------------------------------------------------
@@ -279,11 +278,14 @@ class Consumer:
         tags = self.tags
         if tags is None:
             return
+        tags.lent(tag)
         queue = self._by_tag.get(consumer_tag)
         if queue is None:
             tags.settle(-tag)
             return
-        self._batch.append(Delivery(queue, body, redelivered, self._now(), header, address, tags, tag))
+        if not self._batch:
+            self._read_at_s = self._now()
+        self._batch.append(Delivery(queue, body, redelivered, self._read_at_s, header, address, tags, tag))
 
     def confirmed(self, tag: int, multiple: bool, positive: bool) -> None:
         """Never called: nothing is published on this channel."""
@@ -292,7 +294,10 @@ class Consumer:
         """Hand over what the read gave."""
         if self._batch:
             batch, self._batch = self._batch, []
-            self._deliver(batch)
+            try:
+                self._deliver(batch)
+            except Exception as error:  # noqa: BLE001  (the seam: a bug must not cost the connection all it holds)
+                events.loop_failed(self.name, error)  # the batch stays unacked: no loss, and no hot loop
 
 
 def _unreached(*_arguments: object) -> None:

@@ -7,6 +7,7 @@ can never meet a tag of the same number on a newer channel.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -31,25 +32,44 @@ class Wire(Protocol):
         """Send frames at the end of this pass."""
 
 
+class Drops:
+    """Count settles that came too late; from any thread."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._lock = threading.Lock()
+
+    def add(self, count: int) -> None:
+        """Count some more."""
+        with self._lock:
+            self.count += count
+
+
 class Tags:
     """The delivery tags of one channel: which are settled, and what the broker was told."""
 
-    def __init__(self, channel: int, wire: Wire) -> None:
+    def __init__(self, channel: int, wire: Wire, drops: Drops) -> None:
         self.alive = True
-        self.dropped = 0
+        self._drops = drops
         self._channel = channel
         self._wire = wire
         self._settled: deque[int] = deque()
         self._flush_is_due = False
         self._timer_is_set = False
-        self._lowest = 1
+        self._out: set[int] = set()  # lent to us and not settled; no larger than the prefetch
         self._acked: set[int] = set()  # settled, and the broker not told: an elder is still out
-        self._told: set[int] = set()  # told singly, above the lowest that is out
+        self._lowest = 1  # all below are settled
+        self._next = 1
+
+    def lent(self, tag: int) -> None:
+        """Know that the broker has lent us a message under this tag."""
+        self._out.add(tag)
+        self._next = tag + 1
 
     def settle(self, tag: int) -> None:
         """Ack a tag, or give it back if it is negative; from any thread."""
         if not self.alive:
-            self.dropped += 1
+            self._drops.add(1)
             return
         self._settled.append(tag)
         if not self._flush_is_due:
@@ -59,48 +79,46 @@ class Tags:
     def end(self) -> None:
         """Know that the channel is gone; all that is out is with the broker again."""
         self.alive = False
-        self.dropped += len(self._settled)
-        self._settled.clear()
+        self._drop()
 
     def flush(self) -> None:
         """Tell the broker what was settled: elders in one frame, younger ones a little later."""
         self._flush_is_due = False
         if not self.alive:
+            self._drop()  # of a thread that saw us alive just before
             return
-        settled = self._settled
-        out = []
-        acked = self._acked
-        while settled:
-            tag = settled.popleft()
+        told = []
+        while self._settled:
+            tag = self._settled.popleft()
+            self._out.discard(abs(tag))
             if tag > 0:
-                acked.add(tag)
+                self._acked.add(tag)
             else:
-                self._told.add(-tag)
-                out.append(frames.give_back(self._channel, -tag))
-        self._ack_elders(out)
-        if out:
-            self._wire.write(b"".join(out))
-        if acked and not self._timer_is_set:
+                told.append(frames.give_back(self._channel, -tag))
+        self._ack_elders(told)
+        if told:
+            self._wire.write(b"".join(told))
+        if self._acked and not self._timer_is_set:
             self._timer_is_set = True
             self._wire.later(ISOLATED_S, self._ack_isolated)
 
-    def _ack_elders(self, out: list[bytes]) -> None:
-        """Ack all up to the first that is still out in one frame. Give-backs among them have gone before."""
-        begin = tag = self._lowest
-        last = 0
-        acked, told = self._acked, self._told
-        while True:
+    def _drop(self) -> None:
+        self._drops.add(len(self._settled))
+        self._settled.clear()
+
+    def _ack_elders(self, told: list[bytes]) -> None:
+        """Ack all below the first that is still out in one frame. Give-backs among them have gone before."""
+        out, acked = self._out, self._acked
+        tag, count, last = self._lowest, 0, 0
+        while tag < self._next and tag not in out:
             if tag in acked:
-                acked.discard(tag)
+                acked.remove(tag)
+                count += 1
                 last = tag
-            elif tag in told:
-                told.discard(tag)
-            else:
-                break
             tag += 1
         self._lowest = tag
-        if last:
-            out.append(frames.ack(self._channel, last, multiple=last > begin))
+        if count:
+            told.append(frames.ack(self._channel, last, multiple=count > 1))
 
     def _ack_isolated(self) -> None:
         self._timer_is_set = False
@@ -108,7 +126,6 @@ class Tags:
             return
         tags = sorted(self._acked)
         self._acked.clear()
-        self._told.update(tags)
         self._wire.write(b"".join([frames.ack(self._channel, tag, multiple=False) for tag in tags]))
 
 

@@ -21,17 +21,26 @@ class Broker:
     """Look at the broker with pika alone; every question on a channel of its own."""
 
     def __init__(self, url: str) -> None:
-        self._connection = pika.BlockingConnection(pika.URLParameters(url))
+        self._parameters = pika.URLParameters(url)
+        self._connection: Any = None
         self._doomed: list[str] = []
 
     def close(self) -> None:
         """Delete what tests named, and leave."""
         for queue in self._doomed:
             self.channel().queue_delete(queue)
-        self._connection.close()
+        self.leave()
+
+    def leave(self) -> None:
+        """Close the connection, as before a test kills the broker; the next question opens one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def channel(self) -> Any:
         """Return a fresh channel: the broker closes one that asked a wrong question."""
+        if self._connection is None:
+            self._connection = pika.BlockingConnection(self._parameters)
         return self._connection.channel()
 
     def doom(self, *queues: str) -> None:
