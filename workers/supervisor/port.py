@@ -113,7 +113,7 @@ class _Server(http.server.ThreadingHTTPServer):
         """Tell of a request that failed (mostly a client that went away) as an event, not as a traceback."""
         failure = sys.exception()
         if failure is not None:
-            events.emit(events.HOOK_FAILED, hook="metrics-port", event="request", error=error_text(failure))
+            events.emit(events.HOOK_FAILED, hook="metrics-port", error=error_text(failure))
 
 
 def _handler(answer: Callable[[str], Answer]) -> type[http.server.BaseHTTPRequestHandler]:

@@ -119,7 +119,7 @@ def _publish(board: Board, state: StateFile, host: str, port: int, view: FleetVi
     try:
         state.write(seen)
     except OSError as failure:  # a full disk keeps nobody from working
-        events.emit(events.HOOK_FAILED, hook="state-file", event="publish", error=error_text(failure))
+        events.emit(events.HOOK_FAILED, hook="state-file", error=error_text(failure))
 
 
 @contextmanager
