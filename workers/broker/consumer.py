@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
 from pika.channel import Channel
 
@@ -26,7 +26,8 @@ from workers.broker.prefetch import Prefetch
 from workers.broker.source import Source
 
 Deliver = Callable[[list[Delivery]], object]
-_RESUBSCRIBE = Backoff(base_s=0.2, cap_s=3.0, floor_s=0.05)
+_ROOM_CHECK_S: Final = 0.02
+_RESUBSCRIBE: Final = Backoff(base_s=0.2, cap_s=3.0, floor_s=0.05)
 
 
 class Subscription:
@@ -172,9 +173,19 @@ class Consumer:
         may = not self._holding and self._cancelled is None
         return may and subscription.tag is None and self._channel is not None
 
+    def _has_room(self) -> bool:
+        """Say whether so little is out that a new subscription keeps memory within bounds.
+
+        What an ended subscription has lent counts against no prefetch, so without this each renewal
+        could hold a prefetch more. At least all places may be busy: half the prefetch is never less.
+        """
+        return self.tags is not None and self.tags.out() <= self._prefetch.current // 2
+
     def _subscribe(self, subscription: Subscription) -> None:
         """Declare first: to consume a queue that is not there would cost the channel and all that is out."""
-        if self._wants(subscription):
+        if self._wants(subscription) and not self._has_room():
+            self.later(_ROOM_CHECK_S, partial(self._subscribe, subscription))
+        elif self._wants(subscription):
             source = subscription.source
             self._declarer.ensure(source.on_broker, source.plan, lambda error: self._declared(subscription, error))
 
@@ -191,7 +202,7 @@ class Consumer:
         source = subscription.source
         tag = subscription.tag = f"{source.name}-{next(self._numbers)}"
         self._by_tag[tag.encode()] = source.name
-        prefetch = self._prefetch.current
+        prefetch = self._prefetch.share(len(self._subscriptions))
         channel.basic_qos(prefetch_count=prefetch)
         channel.basic_consume(
             source.on_broker,

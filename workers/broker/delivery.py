@@ -66,6 +66,10 @@ class Tags:
         self._out.add(tag)
         self._next = tag + 1
 
+    def out(self) -> int:
+        """Return how many messages are lent to us and not settled."""
+        return len(self._out)
+
     def settle(self, tag: int) -> None:
         """Ack a tag, or give it back if it is negative; from any thread."""
         if not self.alive:

@@ -23,6 +23,10 @@ class Prefetch:
         self._mean_s: float | None = None
         self.current = self._least
 
+    def share(self, queues: int) -> int:
+        """Return what one of so many queues may hold: together no more than `current`, but enough for all slots."""
+        return min(self.current, max(self._slots, self.current // max(queues, 1)))
+
     def observe(self, finished: int, busy_s: float) -> bool:
         """Take how many jobs ended since the last call and how long they ran in sum; say if `current` changed."""
         if finished <= 0:

@@ -155,9 +155,7 @@ def test_p55_a_queue_with_other_arguments_is_told_and_not_consumed(
         unsubscribe()
 
 
-def test_pause_takes_nothing_more_and_resume_goes_on(
-    link: Link, settings: Settle, broker: Broker, queue: str
-) -> None:
+def test_pause_takes_nothing_more_and_resume_goes_on(link: Link, settings: Settle, broker: Broker, queue: str) -> None:
     held = Held()
     consumer = consume(link, settings(), queue, held)
     eventually(consumer.is_subscribed)
@@ -259,7 +257,9 @@ def test_p23_any_message_of_any_client_comes_through_and_can_be_settled(
     there = names.work_queue("test", queue)
     broker.take(there)
     broker.publish(there, b"")
-    broker.publish(there, b"\xef\xbb\xbf{}", pika.BasicProperties(headers={"smena-attempt": "many", "n": None, "l": [1]}))
+    broker.publish(
+        there, b"\xef\xbb\xbf{}", pika.BasicProperties(headers={"smena-attempt": "many", "n": None, "l": [1]})
+    )
     broker.publish(there, b'{"queue_name": []}', pika.BasicProperties(content_type="x", priority=200, timestamp=5))
     held = Held()
     consume(link, settings(), queue, held)
@@ -293,3 +293,36 @@ def test_p18_what_the_broker_rejects_lies_in_the_dead_letter_queue(
 def consumers(broker: Broker, queue: str) -> int:
     answer = broker.channel().queue_declare(names.work_queue("test", queue), passive=True)
     return int(answer.method.consumer_count)
+
+
+def test_a_prefetch_that_swings_holds_no_more_than_its_bounds(
+    link: Link, settings: Settle, broker: Broker, queue: str
+) -> None:
+    """What an ended subscription has lent counts against no prefetch: renewals must not add up (guarantee 7)."""
+    fill(link, settings, queue, 1000)
+    held = Held()
+    consumer = consume(link, settings(), queue, held, slots=4)
+    eventually(lambda: len(held.all) == 8)
+    consumer.observe(100, 0.0001)
+    eventually(lambda: len(held.all) == 8 + 100)
+    for _ in range(5):
+        for _ in range(8):
+            consumer.observe(1, 100.0)
+        eventually(lambda: not consumer.is_subscribed() or len(held.all) > 8 + 100)
+        consumer.observe(100, 0.0001)
+        consumer.observe(100, 0.0001)
+    held_at_most = held.all[:]
+    for delivery in held_at_most:
+        delivery.ack()
+    eventually(lambda: len(held.all) > len(held_at_most))
+    cancel(consumer)
+    assert len(held_at_most) <= 8 + 100
+
+
+def test_many_queues_share_one_prefetch() -> None:
+    prefetch = Prefetch(8, 2000)
+    prefetch.observe(100, 0.0001)
+    assert prefetch.current == 2000
+    assert prefetch.share(1) == 2000
+    assert prefetch.share(4) == 500
+    assert prefetch.share(1000) == 8

@@ -136,7 +136,9 @@ def test_a_dead_letter_lies_in_the_dead_queue_with_its_own_bytes(
     publisher = link.publisher(settings(max_body_bytes=1024))
     death = Death("undecodable", 1_700_000_000_000, error_text="no\0t\udc00 JSON", traceback="t" * 100_000)
     body = b"\xff" * 2000
-    letter = publisher.dead_letter(queue, body, Properties(expiration="1", headers={"x-death": [], "own": "kept"}), death)
+    letter = publisher.dead_letter(
+        queue, body, Properties(expiration="1", headers={"x-death": [], "own": "kept"}), death
+    )
     assert publisher.publish_and_wait([letter]) == [None]
     taken = broker.take(names.dead_queue("test", queue))
     assert taken is not None

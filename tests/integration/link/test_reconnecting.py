@@ -29,7 +29,13 @@ def jobs(queue: str, count: int) -> list[Job]:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_p03_what_a_publisher_called_confirmed_is_there_whenever_the_connection_was_cut(
-    seed: int, link: Link, settings: Settle, amqp_url: str, broker: Broker, queue: str, proxied: Callable[[str], Proxied]
+    seed: int,
+    link: Link,
+    settings: Settle,
+    amqp_url: str,
+    broker: Broker,
+    queue: str,
+    proxied: Callable[[str], Proxied],
 ) -> None:
     proxy, url = proxied(amqp_url)
     publisher = link.publisher(settings(urls=(SecretStr(url),), publish_timeout_s=60, reconnect_cap_s=0.2))
@@ -52,7 +58,13 @@ def test_p03_what_a_publisher_called_confirmed_is_there_whenever_the_connection_
 
 @pytest.mark.parametrize("seed", range(3))
 def test_p01_every_message_is_settled_by_its_own_outcome_through_reconnects(
-    seed: int, link: Link, settings: Settle, amqp_url: str, broker: Broker, queue: str, proxied: Callable[[str], Proxied]
+    seed: int,
+    link: Link,
+    settings: Settle,
+    amqp_url: str,
+    broker: Broker,
+    queue: str,
+    proxied: Callable[[str], Proxied],
 ) -> None:
     proxy, url = proxied(amqp_url)
     sent = jobs(queue, 800)
