@@ -65,6 +65,7 @@ CHILD_EXITED = Event(
         "running": "those jobs: job, actor, attempt (a long list is cut)",
         "blamed": "the job whose thread was at fault, if that is known",
         "fault": "the fatal error it wrote while dying",
+        "stack": "where that thread was, innermost first",
     },
 )
 CHILD_KILLED = Event(

@@ -160,6 +160,7 @@ def test_the_job_whose_thread_crashed_is_blamed(fleet: FleetGrip) -> None:
     assert exited["child"] == pid
     assert exited["signal"] == "SIGSEGV"
     assert exited["fault"] == "Segmentation fault"
+    assert "pretender.py" in exited["stack"]
     assert exited["blamed"] == ["job-0-1"]
 
 

@@ -174,13 +174,16 @@ def test_evidence_is_read_once_and_leaves_no_file(tmp_path: Path) -> None:
     recorder = FlightRecorder(flight, 1)
     recorder.enter(0, "job", "a.b", 1, 1.0)
     recorder.close()
-    fault.write_text("Fatal Python error: Aborted\n\nCurrent thread 0x00007f5a (most recent call first):\n")
+    fault.write_text(
+        "Fatal Python error: Aborted\n\nThread 0x00007f59 (most recent call first):\n  <no Python frame>\n\n"
+        'Current thread 0x00007f5a [pool] (most recent call first):\n  File "a.py", line 1 in f\n\nExtension modules\n'
+    )
 
     left = evidence.collect(flight, fault)
 
     assert [job.job_id for job in left.running] == ["job"]
     assert left.fault is not None
-    assert (left.fault.error, left.fault.thread_ident) == ("Aborted", 0x7F5A)
+    assert left.fault == faultfile.Fault("Aborted", 0x7F5A, '  File "a.py", line 1 in f\n')
     assert list(tmp_path.iterdir()) == []
     assert evidence.collect(flight, fault) == Evidence()
 

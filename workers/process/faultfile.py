@@ -12,17 +12,18 @@ from pathlib import Path
 from typing import IO
 
 _FATAL = re.compile(r"^Fatal Python error: (?P<error>.+)$", re.MULTILINE)
-_CURRENT = re.compile(r"^Current thread (?P<ident>0x[0-9a-f]+)", re.MULTILINE)
-_KEPT_BYTES = 16 * 1024
+_CURRENT = re.compile(r"^Current thread (?P<ident>0x[0-9a-f]+).*\n(?P<stack>(?:  .*\n)*)", re.MULTILINE)
+_KEPT_BYTES = 64 * 1024
+_STACK_CHARACTERS = 1500
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What a dying child wrote: the fatal error, the ident of the thread it happened in (0 unknown), the stacks."""
+    """What a dying child wrote: the fatal error, and the thread it happened in (ident 0 and no stack if unknown)."""
 
     error: str
     thread_ident: int
-    stacks: str
+    stack: str
 
 
 class FaultFile:
@@ -50,4 +51,6 @@ def read(path: Path) -> Fault | None:
     if fatal is None:
         return None
     current = _CURRENT.search(text)
-    return Fault(fatal["error"], int(current["ident"], 16) if current else 0, text)
+    if current is None:
+        return Fault(fatal["error"], 0, "")
+    return Fault(fatal["error"], int(current["ident"], 16), current["stack"][:_STACK_CHARACTERS])

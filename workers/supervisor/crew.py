@@ -196,4 +196,5 @@ def _tell_exit(child: SupervisedChild, ended: Ended, left: Evidence) -> None:
         running=[{"job": job.job_id, "actor": job.actor, "attempt": job.attempt} for job in left.running],
         blamed=[job.job_id for job in left.blamed],
         fault=left.fault.error if left.fault is not None else None,
+        stack=left.fault.stack if left.fault is not None else None,
     )
