@@ -40,6 +40,8 @@ _VERDICT_S: Final = 600.0
 _STILL_S: Final = 90.0
 """Time without any change after which the run is judged as it stands; longer than any retry's wait."""
 _DRAIN_S: Final = 45.0
+_QUIET_LOOKS: Final = 3
+"""So many looks in a row must find nothing: a message on its way between two queues is in neither."""
 _CLOSE_LOOK_S: Final = 0.003
 _LOOK_S: Final = 0.2
 
@@ -108,17 +110,17 @@ class Demo:
         depths = Depths(self._stage.amqp_url, self._stage.prefix)
         ends.callback(depths.close)
         observer = Observer(connection, depths, self._fleet, self._events, self._stage.mail_log)
-        table = ends.enter_context(LiveTable(Console(stderr=True, quiet=self._quiet)))
         moved = now = observer.look(publisher)
         quiet_looks = 0
-        while quiet_looks < 3 and now.at_s - moved.at_s < _STILL_S:
-            self._interfere_until(now.at_s + _LOOK_S)
-            fleet.require_alive()
-            publisher.require_alive()
-            now = observer.look(publisher)
-            table.show(now)
-            moved = now if now.has_moved_since(moved) else moved
-            quiet_looks = quiet_looks + 1 if now.is_quiet and self._has_interfered(now, moved) else 0
+        with LiveTable(Console(stderr=True, quiet=self._quiet)) as table:
+            while quiet_looks < _QUIET_LOOKS and now.at_s - moved.at_s < _STILL_S:
+                self._interfere_until(now.at_s + _LOOK_S)
+                fleet.require_alive()
+                publisher.require_alive()
+                now = observer.look(publisher)
+                table.show(now)
+                moved = now if now.has_moved_since(moved) else moved
+                quiet_looks = quiet_looks + 1 if now.is_quiet and self._has_interfered(now, moved) else 0
 
     def _interfere_until(self, at_s: float) -> None:
         while (left_s := at_s - time.monotonic()) > 0:

@@ -38,12 +38,12 @@ class LiveTable:
 
     def _table(self, now: Standing) -> Table:
         table = Table(title="A shop's sales through the fleet")
-        for heading in ("published", "waiting", "running", "retried", "done", "dead", "rate", "queue latency"):
+        for heading in ("published", "waiting", "running", "retried", "done", "dead", "rate", "latency p50", "p99"):
             table.add_column(heading, justify="right")
         published = now.progress.lines + now.charge_jobs + now.mail_jobs
-        latency = f"p50 {now.latency_ms['p50']:,.0f} ms  p99 {now.latency_ms['p99']:,.0f} ms" if now.latency_ms else "–"
+        latency = [f"{now.latency_ms.get(name, 0.0):,.0f} ms" for name in ("p50", "p99")]
         cells = (published, now.waiting, now.running, now.events["job.retried"], now.done, now.dead)
-        table.add_row(*(f"{cell:,}" for cell in cells), f"{self._rate(now):,.0f}/s", latency)
+        table.add_row(*(f"{cell:,}" for cell in cells), f"{self._rate(now):,.0f}/s", *latency)
         return table
 
     def _rate(self, now: Standing) -> float:

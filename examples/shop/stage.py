@@ -29,6 +29,10 @@ MIGRATIONS: Final = "actors:migrations"
 _CHECKOUT: Final = Path(__file__).resolve().parent.parent.parent
 
 
+class StageNotFree(Refused):
+    """The demo has no stage to play on."""
+
+
 class Stage:
     """The services and folders of one run."""
 
@@ -88,7 +92,9 @@ class Stage:
             "SELECT EXISTS (SELECT FROM shop.orders), EXISTS (SELECT FROM shop.sales)"
         ).fetchall()
         if orders or sales:
-            raise Refused("the database given by SMENA_DATABASE_URL holds a run already; give the demo an empty one")
+            raise StageNotFree(
+                "the database given by SMENA_DATABASE_URL holds a run already; give the demo an empty one"
+            )
 
     def how_to_look(self) -> str:
         """Say how to look at what was kept."""
@@ -117,7 +123,7 @@ class Stage:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Refused(f"another demo runs in {self.folder}") from None
+            raise StageNotFree(f"another demo runs in {self.folder}") from None
         else:
             yield
         finally:
