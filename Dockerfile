@@ -1,5 +1,5 @@
 # The fleet of Smena with the shop's actors: one image for every role and for the migrations.
-# For actors of your own change the last lines of each stage: what they import, and where they lie.
+# For actors of your own change what is installed for them, and COPY their folder.
 
 # The version for which constraints.txt is complete.
 ARG PYTHON=3.11
@@ -11,9 +11,11 @@ COPY packaging/ packaging/
 COPY smena/ smena/
 COPY sharding/ sharding/
 COPY workers/ workers/
-RUN python -m venv /opt/smena
-RUN /opt/smena/bin/pip install --constraint constraints.txt ./packaging/smena ./packaging/fleet
-RUN /opt/smena/bin/pip install --constraint constraints.txt httpx
+RUN pip install --constraint constraints.txt hatchling
+RUN pip wheel --no-deps --no-build-isolation --wheel-dir wheels ./packaging/smena ./packaging/fleet
+# An environment without pip: what is in it is all that there will be. `httpx` is what the shop's actors import.
+RUN python -m venv --without-pip /opt/smena
+RUN pip --python /opt/smena/bin/python install --constraint constraints.txt wheels/*.whl httpx
 
 FROM python:${PYTHON}-slim
 COPY --from=build /opt/smena /opt/smena

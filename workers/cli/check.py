@@ -15,6 +15,7 @@ from smena.settings.finding import error, warning
 from smena.store import migrations
 from smena.store.migrations import Part
 from workers.cli.settings import sources
+from workers.wiring.user_path import open_user_path
 
 _BROKER_S = 5.0
 
@@ -41,6 +42,7 @@ def check(context: click.Context, profile: str | None, config: Path | None, offl
 def _books(settings: Settings) -> Iterator[Finding]:
     """Import the books as a worker would."""
     try:
+        open_user_path(Path.cwd())
         load_books(settings.books)
     except Misconfigured as refusal:
         yield error("books", str(refusal))

@@ -14,6 +14,7 @@ from smena.settings import Settings, load
 from smena.store import migrations
 from smena.store.migrations import Part, Revision, State
 from workers.cli.settings import sources
+from workers.wiring.user_path import open_user_path
 
 _BEHIND: Final = 1
 _MISCONFIGURED: Final = 2
@@ -22,6 +23,8 @@ _MISCONFIGURED: Final = 2
 @click.group()
 def db() -> None:
     """Upgrade, check and list migrations: Smena's own first, then the folders of the setting `migrations`."""
+    with _refusals():
+        open_user_path(Path.cwd())  # a folder's `env.py` imports the tables that it brings up
 
 
 @db.command()

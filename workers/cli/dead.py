@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 import click
 
 from smena.amqp.names import dead_queue, lost_queue
 from smena.book import load_books
-from smena.errors import SmenaError
+from smena.errors import Misconfigured, SmenaError
 from smena.records.dead_letters import DeadLetters, StoredLetter
 from smena.settings import Settings, load
 from smena.store.database import Database
 from workers.broker.depths import depths_once
+from workers.wiring.user_path import open_user_path
 
 
 @click.group()
 def dead() -> None:
     """Look at dead letters: why, when, where, how often."""
+    try:
+        open_user_path(Path.cwd())  # the books say which queues there are
+    except Misconfigured as refusal:
+        raise click.ClickException(str(refusal)) from refusal
 
 
 @dead.command(name="list")

@@ -16,7 +16,9 @@ _TIMEOUT_S = 5.0
 
 @click.command()
 @click.argument("probe", type=click.Choice(["ready", "live"]), default="ready")
-@click.option("--timeout-s", type=click.FloatRange(0.1, 60), default=_TIMEOUT_S, show_default=True, help="For an answer.")
+@click.option(
+    "--timeout-s", type=click.FloatRange(0.1, 60), default=_TIMEOUT_S, show_default=True, help="For an answer."
+)
 def health(probe: str, timeout_s: float) -> None:
     """Ask the supervisor here whether its fleet is `ready` (default) or `live`; end with 1 if not.
 
@@ -24,7 +26,7 @@ def health(probe: str, timeout_s: float) -> None:
     engine 1 means unhealthy, and 2 means nothing.
     """
     try:
-        host, port = _address(load().supervisor)
+        host, port = address(load().supervisor)
         status, said = _ask(host, port, f"/{probe}", timeout_s)
     except (OSError, http.client.HTTPException) as failure:
         raise click.ClickException(f"no supervisor answers: {failure}") from failure
@@ -34,7 +36,7 @@ def health(probe: str, timeout_s: float) -> None:
     raise click.exceptions.Exit(0 if status == http.client.OK else 1)
 
 
-def _address(supervisor: Supervisor) -> tuple[str, int]:
+def address(supervisor: Supervisor) -> tuple[str, int]:
     """Return where to ask; a port that serves on all addresses serves on loopback too."""
     if supervisor.metrics_port == 0:
         raise Misconfigured("the port is free to change; set SMENA_SUPERVISOR_METRICS_PORT to one that stays")
