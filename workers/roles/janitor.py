@@ -32,7 +32,7 @@ class Janitor:
 
     name = "janitor"
 
-    def __init__(self, solo: Solo, duties: Sequence[Duty], *, rest_s: float = 30.0, breath_s: float = 0.05) -> None:
+    def __init__(self, solo: Solo, duties: Sequence[Duty], *, rest_s: float = 5.0, breath_s: float = 0.05) -> None:
         self._solo = solo
         self._duties = tuple(duties)
         self._rest_s = rest_s

@@ -27,6 +27,9 @@ from workers.roles.landing import Landed, broker_is_away, tell, verdict_of
 FLIGHTS: Final = 3
 """Batches under way at once: one is claimed, one published, one marked."""
 
+LONGEST_REST_S: Final = 5.0
+"""However long the poll: a probe takes a loop that does not move for long for dead."""
+
 _LIGHT_SLEEP_S: Final = (0.002, 0.005, 0.01, 0.02, 0.05)
 _BUSY_ROUNDS: Final = 3
 
@@ -62,7 +65,7 @@ class Relay:
         self._broker_takes = broker_takes
         self._clock = clock
         self._batch = batch
-        self._poll_s = poll_s
+        self._poll_s = min(poll_s, LONGEST_REST_S)
         self._loop = Loop("smena-relay", self._round, events.loop_failed)
         self._landed: deque[Landed] = deque()
         self._under_way = 0
