@@ -39,7 +39,7 @@ _INEQUIVALENT: Final = re.compile(
     r"received (?P<wanted>.+?) but current is (?P<actual>.+)",
     re.DOTALL,
 )
-_VALUE: Final = re.compile(r"the value '(.*)' of type '.*'", re.DOTALL)
+_VALUE: Final = re.compile(r"(?:the value )?'(.*?)'(?: of type '.*')?", re.DOTALL)
 _WAY_OUT: Final = "see `smena topology diff`; drain and delete what is there, or give this fleet another amqp.prefix"
 
 

@@ -143,14 +143,14 @@ class Tap:
         if size - end < _CONTENT.size:
             self._needed = end + _CONTENT.size - at
             return 0
+        if data[end] != _HEADER or data[end - 1] != _END:
+            raise BrokenFrame("no content header where one must be")
         header_end: int = end + _u32_at(data, end + 3)[0] + _OVERHEAD
         left: int = _u64_at(data, end + 11)[0]
         after = header_end + left + _OVERHEAD if left else header_end
         if after > size:
             self._needed = after - at
             return 0
-        if data[end] != _HEADER or data[end - 1] != _END or data[header_end - 1] != _END:
-            raise BrokenFrame("no content header where one must be")
         body = data[header_end + 7 : after - 1]
         if left and _u32_at(data, header_end + 3)[0] != left:
             body, after = self._parts(data, at, header_end, left)

@@ -46,7 +46,6 @@ class Batch:
         if not self._left:
             self._done(self.outcomes)
 
-
     def refused(self, errors: Iterable[tuple[int, SmenaError]]) -> None:
         """Note those that never left."""
         for index, error in errors:

@@ -149,9 +149,7 @@ def _decode(header: bytes) -> Properties:
     return properties
 
 
-def _read_shorts(
-    header: bytes, at: int, flags: int, properties: Properties, names: tuple[tuple[str, int], ...]
-) -> int:
+def _read_shorts(header: bytes, at: int, flags: int, properties: Properties, names: tuple[tuple[str, int], ...]) -> int:
     for name, flag in names:
         if flags & flag:
             value, at = _read_short(header, at)

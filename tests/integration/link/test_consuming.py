@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import pika
 from pydantic import SecretStr
@@ -31,6 +32,9 @@ class Held:
 
     def deliver(self, batch: list[Delivery]) -> None:
         self.all += batch
+
+    def has(self, least: int) -> bool:
+        return len(self.all) >= least
 
     def numbers(self) -> list[int]:
         return [codec.decode(each.body, each.properties).args[0] for each in self.all]
@@ -196,7 +200,7 @@ def test_the_prefetch_grows_with_short_jobs_and_every_message_is_settled(
         delivery.ack()
     acked = 304
     while acked < 400:
-        eventually(lambda least=acked: len(held.all) > least)
+        eventually(partial(held.has, acked + 1))
         for delivery in held.all[acked:]:
             delivery.ack()
             acked += 1
@@ -213,7 +217,7 @@ def test_p19_handing_back_again_and_again_makes_no_dead_letter(
     held = Held()
     consume(link, settings(), queue, held)
     for round_ in range(1, 31):  # 4.x would give up at 20 without the limit that is declared
-        eventually(lambda least=3 * round_: len(held.all) == least)
+        eventually(partial(held.has, 3 * round_))
         for delivery in held.all[-3:]:
             delivery.give_back()
     eventually(lambda: len(held.all) == 93)

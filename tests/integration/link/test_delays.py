@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import pytest
 
@@ -27,6 +28,9 @@ class Arrivals:
         self.deliveries: list[Delivery] = []
         connection = link.connection(settings(), "consume")
         Consumer(connection, [source], self._deliver, "test", Prefetch(100, 200)).start()
+
+    def are(self, count: int) -> bool:
+        return len(self.deliveries) == count
 
     def _deliver(self, batch: list[Delivery]) -> None:
         for delivery in batch:
@@ -73,7 +77,7 @@ def test_p16_a_job_goes_round_the_delays_again_and_again(
     again = job(queue)
     for round_ in range(1, 5):
         publisher.send(again, delay_s=0.1)
-        eventually(lambda least=round_: len(arrivals.deliveries) == least)
+        eventually(partial(arrivals.are, round_))
         came = arrivals.deliveries[-1]
         headers = came.properties.headers
         assert headers is not None

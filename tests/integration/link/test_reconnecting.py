@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -76,7 +77,7 @@ def test_p01_every_message_is_settled_by_its_own_outcome_through_reconnects(
     consumer.start()
     for _ in range(6):
         before = settles.seen
-        eventually(lambda seen=before: settles.seen > seen or settles.all_kept(len(sent)))
+        eventually(partial(settles.went_on, before, len(sent)))
         proxy.cut()
     eventually(lambda: settles.all_kept(len(sent)), timeout_s=60)
     settles.give_up()
@@ -120,6 +121,9 @@ class Settling:
     def give_up(self) -> None:
         while self._held:
             self._settle(self._held.pop())
+
+    def went_on(self, seen: int, count: int) -> bool:
+        return self.seen > seen or self.all_kept(count)
 
     def all_kept(self, count: int) -> bool:
         with self._lock:

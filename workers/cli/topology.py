@@ -1,0 +1,68 @@
+"""`smena topology …`: declare queues, and compare them with the broker's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import click
+
+from smena import settings as sources
+from smena.book import load_books
+from smena.errors import SmenaError
+from smena.settings import Settings
+from workers.broker.topology_check import compare_once, declare_once
+
+T = TypeVar("T")
+
+
+@click.group()
+def topology() -> None:
+    """Declare queues and compare them with the broker's."""
+
+
+@topology.command()
+@click.argument("queues", nargs=-1, required=True)
+def declare(queues: tuple[str, ...]) -> None:
+    """Declare QUEUES with their dead letters and as targets of delays.
+
+    For clients that publish without Smena: Smena's own publishers and workers declare what they use.
+    """
+    settings = _or_complain(sources.load)
+    _or_complain(lambda: declare_once(settings.amqp, queues))
+    click.echo(f"declared {', '.join(queues)}")
+
+
+@topology.command()
+@click.argument("queues", nargs=-1)
+@click.option("--management", metavar="URL", help="The management API (default: same host and login, port 15672).")
+def diff(queues: tuple[str, ...], management: str | None) -> None:
+    """Compare what is declared with what is on the broker; exit status 1 when something differs.
+
+    Without QUEUES those of the loaded books, and the setting worker.queues, are compared.
+    """
+    settings = _or_complain(sources.load)
+    chosen = sorted(set(queues) or _or_complain(lambda: _known(settings)))
+    found = _or_complain(lambda: compare_once(settings.amqp, chosen, management=management))
+    for one in found:
+        click.echo(f"{one.kind:8} {one.name}: {one.detail}")
+    if any(one.kind != "missing" for one in found):
+        click.echo(
+            "\nArguments of a queue cannot be changed. Stop what publishes to it, let its workers empty it, delete it "
+            "(the next to use it declares it anew); or give this fleet another amqp.prefix and let workers of both "
+            "prefixes run until the old queues are empty."
+        )
+        raise click.exceptions.Exit(1)
+    if not found:
+        click.echo("as declared")
+
+
+def _known(settings: Settings) -> set[str]:
+    return {*load_books(settings.books).queues(), *settings.worker.queues}
+
+
+def _or_complain(call: Callable[[], T]) -> T:
+    try:
+        return call()
+    except SmenaError as error:
+        raise click.ClickException(str(error)) from error
