@@ -98,14 +98,14 @@ class Stage:
 
     def how_to_look(self) -> str:
         """Say how to look at what was kept."""
-        own = [f"SMENA_LOCAL_DIR={self.services.root} ./run local {verb}" for verb in ("status", "down")]
+        here = f"SMENA_LOCAL_DIR={self.services.root} ./run"
         return "\n".join(
             (
-                f"kept: {self.files} (event log, mail log, each program's output)",
-                f"      psql '{self.database_url}' -c 'TABLE shop.charges LIMIT 5'",
-                f"      SMENA_DATABASE_URL='{self.database_url}' SMENA_AMQP_URL='{self.amqp_url}' smena dead list",
-                f"      {own[0]}    what runs, with the broker's management page",
-                f"      {own[1]}      end it",
+                f"kept      {self.files}  (event log, mail log, each program's output)",
+                f"database  {self.database_url}  (schemas shop and smena)",
+                f"look      {here} local status  (what runs, with the broker's management page)",
+                f"          {here} shell  (knows the addresses; try `smena dead list`)",
+                f"end       {here} local down",
             )
         )
 
