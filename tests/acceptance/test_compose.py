@@ -143,7 +143,16 @@ def test_the_image_holds_the_command_and_the_actors_and_runs_as_nobody(image: Bu
     python = subprocess.run(
         ["python", "-c", where], cwd=image.workdir, env=image.environ, capture_output=True, text=True, check=True
     )
+    checked = subprocess.run(
+        [*image.entrypoint, "check", "--offline"],
+        cwd=image.workdir,
+        env={**image.environ, "SMENA_BOOKS": SERVICES["worker"].environment["SMENA_BOOKS"]},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
+    assert checked.returncode == 0, checked.stdout
     assert {line.split()[0] for line in shown.splitlines()} >= {"smena", "actors/migrations"}
     assert all(place.startswith(str(image.root)) for place in python.stdout.split())
     assert int(image.user.partition(":")[0]) > 0
