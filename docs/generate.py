@@ -8,17 +8,28 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from inspect import cleandoc
 from itertools import groupby
 from pathlib import Path
 
+import click
+
 from smena import errors
+from smena.book import Retry as RetryOfActor
+from smena.book import RetryPolicy
+from smena.clock import SYSTEM
 from smena.errors import SmenaError
+from smena.job import Job
+from smena.settings.groups import Retry as RetrySettings
 from smena.settings.key import Key, keys
 from smena.settings.model import Settings
 from smena.telemetry import catalogue
 from smena.telemetry.event import Event
 from smena.telemetry.histogram import BOUNDS_S
 from smena.telemetry.metric import METRICS
+from workers.cli import main as smena_command
+from workers.middleware.outcome import SETTLING, Dead, Outcome, Retry
+from workers.middleware.verdict import PASSING_STATUS, Judge
 
 FOLDER = Path(__file__).parent / "reference"
 
@@ -154,7 +165,104 @@ def _error(kind: type[SmenaError | errors.Shutdown]) -> tuple[str, str, str]:
     return f"`{kind.__name__}`", f"`{kind.code}`", (kind.__doc__ or "").splitlines()[0]
 
 
+def outcomes_page() -> str:
+    """Return the page of what a delivery can come to, and which error comes to what."""
+    intro = """
+        Every delivery of a job comes to exactly one of these. The middle column is made durable first, the message is
+        acked second; any failure between the two leaves the message with the broker. An attempt is spent by what the
+        job did itself, never by a deploy, a lost connection or a neighbour.
+        """
+    settling = table(
+        ("outcome", "meaning", "made durable first", "acked", "spends an attempt"),
+        [
+            (f"`{kind.__name__}`", _doc(kind), told.durable_first, _yes(told.acked), _yes(told.spends_attempt))
+            for kind, told in SETTLING.items()
+        ],
+    )
+    verdict = table(("a job raises", "it comes to", "in the end"), _verdicts())
+    statuses = ", ".join(str(status) for status in sorted(PASSING_STATUS))
+    beside = f"""
+        Errors of drivers are translated first: PostgreSQL's to `DatabaseLost` and `DatabaseBusy`, RabbitMQ's to
+        `BrokerLost` and its like. An error with a `response.status_code` of {statuses} or 5xx, `ConnectionError`,
+        `TimeoutError` and the network errors of httpx, aiohttp, requests and urllib3 count as `Transient`; a
+        `Retry-After` is heeded. A retry that would start later than `retry.total_age_s` after the job was first sent
+        is the dead letter `too_old` instead.
+        """
+    before = """
+        Before an actor runs: bytes that are no job are the dead letter `undecodable`; an actor that this worker does
+        not know is `Snooze`, and `unknown_actor` after `worker.unknown_actor_s`; a `once` key that another copy holds
+        is `Snooze`, one that is found is `Done`; a database that cannot be asked is `Returned`.
+        """
+    parts = ("## From an error to an outcome", verdict, " ".join(beside.split()), " ".join(before.split()))
+    return page("Outcomes", intro, settling, *parts)
+
+
+def _doc(kind: type) -> str:
+    return " ".join((kind.__doc__ or "").replace("``", "`").split())
+
+
+def _yes(flag: bool) -> str:
+    return "yes" if flag else "no"
+
+
+def _verdicts() -> Iterator[tuple[str, str, str]]:
+    """Ask the judge itself what becomes of each branch at the first attempt and at the last."""
+    policy = RetryOfActor().policy(RetrySettings())
+    for kind in (*_branches(), errors.Shutdown, Exception):
+        first, last = (_told(_judged(kind, attempt, policy)) for attempt in (1, policy.attempts))
+        name = f"`{kind.__name__}`" if kind is not Exception else "any other exception"
+        limit = policy.unexpected_attempts if kind is Exception else policy.attempts
+        yield name, first, f"{last} after attempt {limit}" if first != last else "the same"
+
+
+def _branches() -> list[type[SmenaError]]:
+    return [branch for branch in SmenaError.__subclasses__() if branch.__module__ == errors.__name__]
+
+
+def _judged(kind: type[BaseException], attempt: int, policy: RetryPolicy) -> Outcome:
+    return Judge(SYSTEM).judge(kind(), Job(actor="book.actor", queue="default", attempt=attempt), policy)
+
+
+def _told(outcome: Outcome) -> str:
+    """Name an outcome; a branch's own code stands for those of its leaves."""
+    match outcome:
+        case Dead(reason, error):
+            own = isinstance(error, SmenaError) and error.code == reason
+            return "`Dead`, the reason is the error's code" if own else f"`Dead`, reason `{reason}`"
+        case Retry():
+            return "`Retry`"
+        case _:
+            return f"`{type(outcome).__name__}`"
+
+
+def cli_page() -> str:
+    """Return the page of all commands and their options."""
+    intro = """
+        `smena` comes with the fleet (`smena-fleet`); in this checkout it lies in `.venv/bin`. Settings come from
+        `SMENA_…` and `smena.toml`; an option stands above both.
+        """
+    return page("Commands", intro, *_commands(smena_command, click.Context(smena_command, info_name="smena")))
+
+
+def _commands(command: click.Command, context: click.Context) -> Iterator[str]:
+    """Yield a part for each command that does something, depth first, in the order of the help."""
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            if found is not None:
+                yield from _commands(found, click.Context(found, info_name=name, parent=context))
+        return
+    usage = " ".join(command.collect_usage_pieces(context))
+    doc = cleandoc(command.help or "").replace("\b\n", "")
+    options = [one.get_help_record(context) for one in command.params if isinstance(one, click.Option)]
+    shown = [(f"`{names}`", told) for names, told in filter(None, options)]
+    parts = [f"## {context.command_path}", f"`{context.command_path} {usage}`", doc]
+    yield "\n\n".join([*parts, *([table(("option", "meaning"), shown)] if shown else [])])
+
+
 PAGES = {
+    "cli.md": cli_page,
+    "outcomes.md": outcomes_page,
     "settings.md": settings_page,
     "events.md": events_page,
     "metrics.md": metrics_page,

@@ -32,7 +32,6 @@ FAMILIES: Final[dict[str, Family]] = {
     "topology": Family("workers.cli.topology:topology", "Declare queues and compare them with the broker's."),
     "dead": Family("workers.cli.dead:dead", "List and show dead letters."),
     "outbox": Family("workers.cli.outbox:outbox", "Show what waits in the outbox."),
-    "drill": Family("workers.cli.drill:drill", "Make a fault on purpose and judge what came of it."),
 }
 
 
