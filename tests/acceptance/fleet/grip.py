@@ -116,7 +116,14 @@ class FleetGrip:
                 self._process.kill()
             self._process.wait(10)
         for pid in self._seen:
-            lineage.kill_session(pid)
+            if self._is_ours(pid):
+                lineage.kill_session(pid)
+
+    def _is_ours(self, pid: int) -> bool:
+        """Say whether the pid still belongs to a child of this fleet: its orders on the command line name the folder."""
+        with contextlib.suppress(OSError):
+            return str(self.folder).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return False
 
 
 def alive(pid: int) -> bool:
