@@ -120,7 +120,7 @@ class FleetGrip:
                 lineage.kill_session(pid)
 
     def _is_ours(self, pid: int) -> bool:
-        """Say whether the pid still belongs to a child of this fleet: its orders on the command line name the folder."""
+        """Say whether the pid is still a child of this fleet: the orders on its command line name the folder."""
         with contextlib.suppress(OSError):
             return str(self.folder).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
         return False
