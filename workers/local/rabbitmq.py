@@ -35,7 +35,8 @@ class RabbitMQ(Service):
     """See `Service`."""
 
     name = "rabbitmq"
-    programs = frozenset({"beam.smp", "epmd", "erl_child_setup", "inet_gethost", "rabbitmq-server"})
+    # sh: Erlang asks `df` for the free disk through one, which outlives a killed node by a moment.
+    programs = frozenset({"beam.smp", "epmd", "erl_child_setup", "inet_gethost", "rabbitmq-server", "sh"})
     main_program = "beam.smp"
     port_names = ("amqp", "dist", "epmd", "management", "prometheus")
 

@@ -2,8 +2,8 @@
 
 A private service runs with its own folder as working directory, and so do all its children. The kernel therefore
 knows at any time what belongs to it: no file with process ids can be stale, and a process that lost its parent,
-changed its session or rewrote its title is still found. Only programs with a known name count, so that a person's
-shell in that folder is left alone.
+changed its session or rewrote its title is still found. Only programs with a known name count, so that a person who
+reads a log in that folder is left alone.
 """
 
 import os
