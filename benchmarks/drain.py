@@ -1,91 +1,107 @@
 """Measure how fast a full queue of no-op jobs is worked off by one process with eight threads.
 
-The clock runs from the first effect to the last, so the start of a process does not count. A round
-counts only if every id has taken effect and the queue is empty. One more round is killed half way and
-must lose nothing.
+The clock runs from the first start to the last, so the start of a process does not count. A round counts
+only if every id has taken effect and the queue is empty. One more round is killed half way and must lose
+nothing.
 """
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from statistics import median
+from collections.abc import Callable, Sequence
 
+from benchmarks.entrant import Entrant, entrants
+from benchmarks.ground import Ground
 from benchmarks.proof import Proof
-from benchmarks.running import depth, environment, fill, kill, purge, wait_for, worker
-from benchmarks.systems import DRAIN, System
+from benchmarks.report import Bar, Report, medians, ratio, ratios
+from benchmarks.running import Stalled, await_effects, kill, send, wait_settled, worker
+from benchmarks.systems import System
 
-TRIAL_SHARE = 4
-"""A round that only looks for the best prefetch has a quarter of the jobs."""
+Racer = Entrant[dict[str, float]]
+Check = Callable[[System, int], None]
 
+_FEWEST = 200
+_TRIAL_JOBS = 3000
+_MOST = 100_000
+_LOOK_S = 0.001
+_ROUND_S = 4.0
+"""A round of a slow system has as many jobs as it does in that time, so that the whole run ends in minutes."""
 
-@dataclass(frozen=True, slots=True)
-class Drained:
-    """One system's figures: jobs a second in each round, and how it was run."""
+PATIENCE_S = 30.0
 
-    system: System
-    prefetch: int | None
-    rates: tuple[float, ...]
-    survived_kill: bool
-
-    def rate(self) -> float:
-        """Return the median."""
-        return median(self.rates)
+BARS = (Bar("ratio_dramatiq", 4), Bar("ratio_best_peer", 2))
 
 
-def measure(jobs: int, rounds: int, systems: Sequence[System] = DRAIN) -> list[Drained]:
+def measure(systems: Sequence[System], ground: Ground, jobs: int, rounds: int) -> Report:
     """Run all systems in turn, round after round."""
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        place = Path(folder)
-        chosen = {system.name: _best_prefetch(system, jobs // TRIAL_SHARE, place) for system in systems}
-        rates: dict[str, list[float]] = {system.name: [] for system in systems}
-        for _ in range(rounds):
-            for system in systems:
-                rates[system.name].append(_round(system, jobs, chosen[system.name], place))
-        return [
-            Drained(
-                system,
-                chosen[system.name],
-                tuple(rates[system.name]),
-                _killed_round(system, jobs // TRIAL_SHARE, chosen[system.name], place),
-            )
-            for system in systems
-        ]
+    racers: list[Racer] = entrants(systems, ground, jobs)
+    for racer in racers:
+        tune(racer, jobs)
+    for number in range(rounds):
+        for racer in racers:
+            racer.play_round(number, lambda: proven_round(racer))  # noqa: B023 (called at once)
+    for racer in racers:
+        racer.killed_at = racer.attempt("killed", lambda: killed_round(racer))  # noqa: B023
+    figures = medians(racers)
+    found = ratios(racers, figures, "rate", max)
+    found["ratio_dramatiq_quorum"] = ratio(figures, "dramatiq-quorum", "rate")
+    return Report("drain", "jobs/s", racers, figures, found, BARS)
 
 
-def _best_prefetch(system: System, jobs: int, place: Path) -> int | None:
-    if len(system.prefetches) < 2:
-        return system.prefetches[0] if system.prefetches else None
-    return max(system.prefetches, key=lambda prefetch: _round(system, jobs, prefetch, place))
+def tune(racer: Racer, jobs: int, check: Check | None = None) -> float | None:
+    """Choose the best prefetch and as many jobs as make a round; return the rate that was seen."""
+    few = min(jobs, _TRIAL_JOBS)
+    rate = racer.choose_prefetch(lambda prefetch: _round(racer, few, prefetch, check))
+    if rate is not None:
+        racer.jobs = max(_FEWEST, min(jobs, int(rate * _ROUND_S)))
+    return rate
 
 
-def _round(system: System, jobs: int, prefetch: int | None, place: Path) -> float:
-    """Return jobs a second of one proven round."""
-    purge(system.queue)
-    proof = Proof(place / f"{system.name}.proof", jobs)
-    env = environment(system, proof.path, prefetch)
-    fill(system, jobs, env)
-    with worker(system, env, place / f"{system.name}.log") as process:
-        wait_for(lambda: proof.effects() == jobs, f"{system.name} has not done all jobs", process)
+def proven_round(racer: Racer, check: Check | None = None) -> dict[str, float]:
+    """Return jobs a second of one round; ``check`` looks for more than that all ids took effect."""
+    return {"rate": _round(racer, racer.jobs, racer.prefetch, check)}
+
+
+def _round(racer: Racer, jobs: int, prefetch: int | None, check: Check | None) -> float:
+    system, ground = racer.system, racer.ground
+    ground.purge(system)
+    proof = Proof(ground.folder / f"{system.name}.proof", jobs)
+    send(system, ground, proof, "bulk", jobs)
+    with worker(system, ground, proof.path, prefetch) as process:
+        await_effects(proof, jobs, system, process)
         seconds = proof.seconds()
-    wait_for(lambda: depth(system.queue) == 0, f"the queue of {system.name} is not empty")
+    wait_settled(system, ground)
     proof.close()
+    if check is not None:
+        check(system, jobs)
     return jobs / seconds
 
 
-def _killed_round(system: System, jobs: int, prefetch: int | None, place: Path) -> bool:
-    """Kill the worker half way, start another, and say whether every job took effect."""
-    purge(system.queue)
-    proof = Proof(place / f"{system.name}.proof", jobs)
-    env = environment(system, proof.path, prefetch)
-    fill(system, jobs, env)
-    log = place / f"{system.name}.log"
-    with worker(system, env, log) as process:
-        wait_for(lambda: proof.effects() >= jobs // 2, f"{system.name} has not done half", process)
+def killed_round(racer: Racer, check: Check | None = None) -> int:
+    """Kill the worker half way, start another; return how many jobs had taken effect at the kill.
+
+    A system that is done before the kill bites gets twice as many jobs.
+    """
+    jobs = max(_FEWEST, racer.jobs // 2)
+    while (effects := _killed_at(racer, jobs, check)) == jobs:
+        if jobs > _MOST:
+            raise Stalled(f"{racer.system.name} was done with {jobs} jobs before the kill came")
+        jobs *= 2
+    return effects
+
+
+def _killed_at(racer: Racer, jobs: int, check: Check | None) -> int:
+    system, ground = racer.system, racer.ground
+    ground.purge(system)
+    proof = Proof(ground.folder / f"{system.name}.proof", jobs)
+    send(system, ground, proof, "bulk", jobs)
+    with worker(system, ground, proof.path, racer.prefetch) as process:
+        await_effects(proof, jobs // 2, system, process, look_s=_LOOK_S)
         kill(process)
-    with worker(system, env, log) as process:
-        wait_for(lambda: proof.effects() == jobs, f"{system.name} lost jobs to a kill", process)
+    effects = proof.effects()
+    with worker(system, ground, proof.path, racer.prefetch) as process:
+        await_effects(proof, jobs, system, process)
+    wait_settled(system, ground)
     proof.close()
-    return True
+    if check is not None:
+        check(system, jobs)
+    return effects

@@ -1,74 +1,102 @@
 """Prove that each of N jobs took effect, at next to no cost for the system that is measured.
 
-A file mapped into memory by every process that runs jobs: a byte for each id, and the times of the
-first and the last effect. It is the same for every system, and it survives the worker's death.
+A file mapped into memory by all processes of a round: for each id a byte that says that its job has
+taken effect, the time it was sent, and the time it started. It is the same for every system, and it
+survives a worker's death. Times are of CLOCK_MONOTONIC, which all processes of a machine share.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
-import struct
 from pathlib import Path
-from time import time
+from time import monotonic, sleep
+from typing import Final
 
-_HEADER = struct.Struct("dd")
-ENVIRONMENT = "BENCH_PROOF"
+ENVIRONMENT: Final = "BENCH_PROOF"
+
+_TIME: Final = 8
+_RECORD: Final = 2 * _TIME + 1
+_LOOK_S: Final = 0.0005
+
+
+class Sheet:
+    """The mapped file: ``sent`` and ``started`` are times by id, ``marks`` is 1 where a job took effect."""
+
+    def __init__(self, path: Path) -> None:
+        with path.open("r+b") as file:
+            self._map = mmap.mmap(file.fileno(), 0)
+        self.ids = ids = len(self._map) // _RECORD
+        whole = memoryview(self._map)
+        self.sent = whole[: ids * _TIME].cast("d")
+        self.started = whole[ids * _TIME : 2 * ids * _TIME].cast("d")
+        self.marks = whole[2 * ids * _TIME :]
+
+    def seen(self, job: int) -> None:
+        """Note that a job has started and, being a no-op, taken effect; from any thread or process."""
+        if not self.marks[job]:
+            self.started[job] = monotonic()
+            self.marks[job] = 1
+
+    def wait_seen(self, job: int, patience_s: float) -> None:
+        """Wait for a job to start; raise `TimeoutError` when it does not."""
+        give_up = monotonic() + patience_s
+        while not self.marks[job]:
+            if monotonic() > give_up:
+                raise TimeoutError(f"job {job} has not started in {patience_s:.0f} s")
+            sleep(_LOOK_S)
+
+    def close(self) -> None:
+        """Unmap the file."""
+        for view in (self.sent, self.started, self.marks):
+            view.release()
+        self._map.close()
 
 
 class Proof:
-    """The proof file of one round."""
+    """The file of one round, as the judge reads it."""
 
     def __init__(self, path: Path, ids: int) -> None:
         self.path = path
         self.ids = ids
         with path.open("wb") as file:
-            file.truncate(_HEADER.size + ids)
-        self._map = _mapped(path)
+            file.truncate(ids * _RECORD)
+        self._sheet = Sheet(path)
 
     def effects(self) -> int:
         """Return how many distinct ids have taken effect."""
-        return self.ids - self._map[_HEADER.size :].count(0)
+        return bytes(self._sheet.marks).count(1)
+
+    def confirmed(self) -> set[int]:
+        """Return the ids that a sender has noted as sent."""
+        return {job for job, time in enumerate(self._sheet.sent) if time}
 
     def seconds(self) -> float:
-        """Return the time from the first effect to the last."""
-        first, last = _HEADER.unpack_from(self._map)
-        return float(last - first)
+        """Return the time from the first start to the last."""
+        times = [time for time in self._sheet.started if time]
+        return max(times) - min(times)
+
+    def latencies_s(self, first: int = 0) -> list[float]:
+        """Return, for ids from ``first`` on, the times from send to start."""
+        pairs = zip(self._sheet.sent[first:], self._sheet.started[first:], strict=True)
+        return [started - sent for sent, started in pairs if sent and started]
 
     def close(self) -> None:
         """Unmap and remove the file."""
-        self._map.close()
+        self._sheet.close()
         self.path.unlink()
 
 
-class Witness:
-    """The worker's side: note that a job has taken effect."""
-
-    def __init__(self, path: Path) -> None:
-        self._map = _mapped(path)
-        self._first = False
-
-    def seen(self, job: int) -> None:
-        """Note the effect of the job with this id; from any thread or process."""
-        now = time()
-        if not self._first:
-            self._first = True
-            if struct.unpack_from("d", self._map)[0] == 0.0:
-                struct.pack_into("d", self._map, 0, now)
-        self._map[_HEADER.size + job] = 1
-        struct.pack_into("d", self._map, 8, now)
+_sheets: list[Sheet] = []
 
 
-def _mapped(path: Path) -> mmap.mmap:
-    with path.open("r+b") as file:
-        return mmap.mmap(file.fileno(), 0)
-
-
-_witness: list[Witness] = []
+def sheet() -> Sheet:
+    """Return this process's view of the file that the environment names."""
+    if not _sheets:
+        _sheets.append(Sheet(Path(os.environ[ENVIRONMENT])))
+    return _sheets[0]
 
 
 def seen(job: int) -> None:
-    """Note an effect in the file that the environment names."""
-    if not _witness:
-        _witness.append(Witness(Path(os.environ[ENVIRONMENT])))
-    _witness[0].seen(job)
+    """Note an effect; what each system's job does."""
+    (_sheets[0] if _sheets else sheet()).seen(job)

@@ -1,23 +1,26 @@
-"""Say how each measured system is filled and run; one table, so that a reader sees what is compared."""
+"""Say how each measured system is sent to and run; one table, so that a reader sees what is compared."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 
 PYTHON = sys.executable
+THREADS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class System:
     """One way to run one system.
 
-    ``prefetches`` are tried in a first short round, the best goes on; an empty one leaves the
-    system's default. ``prefetch_env`` is the variable that carries it.
+    ``module`` has its jobs and its publisher. ``prefetches`` are tried first, and the best goes on; an
+    empty one leaves the system's default. ``prefetch_env`` is the variable that carries it. ``family``
+    says whose rival it is when ratios are made.
     """
 
     name: str
+    family: str
     module: str
     queue: str
     command: tuple[str, ...]
@@ -30,69 +33,94 @@ class System:
         """Return the version that is installed."""
         return version(self.package)
 
+    def plus(self, **environment: str) -> System:
+        """Return the same system with more in its environment."""
+        return replace(self, environment={**self.environment, **environment})
+
+
+_FLEET = (PYTHON, "-m", "workers.cli")
+_WORKER = (*_FLEET, "worker", "--processes", "1", "--threads", str(THREADS))
 
 SMENA = System(
     name="smena",
+    family="smena",
     module="benchmarks.peers.smena_app",
     queue="smena.bench",
-    command=(PYTHON, "-m", "workers.cli", "worker", "--processes", "1", "--threads", "8"),
+    command=_WORKER,
     package="smena-workspace",
     environment={"SMENA_BOOKS": "benchmarks.peers.smena_app"},
 )
 
+SMENA_ONCE = replace(
+    SMENA,
+    module="benchmarks.peers.smena_once",
+    queue="smena.bench_once",
+    environment={"SMENA_BOOKS": "benchmarks.peers.smena_once"},
+)
+
+SMENA_RELAY = replace(SMENA, command=(*_FLEET, "relay"))
+
+_DRAMATIQ = (PYTHON, "-m", "dramatiq", "-p", "1", "-t", str(THREADS))
+
 DRAMATIQ = System(
     name="dramatiq",
+    family="dramatiq",
     module="benchmarks.peers.plain_dramatiq",
     queue="bench_dramatiq",
-    command=(PYTHON, "-m", "dramatiq", "benchmarks.peers.plain_dramatiq", "-p", "1", "-t", "8"),
+    command=(*_DRAMATIQ, "benchmarks.peers.plain_dramatiq"),
     package="dramatiq",
     prefetches=(16, 100, 1000),
     prefetch_env="dramatiq_queue_prefetch",
 )
 
-_CELERY = (PYTHON, "-m", "celery", "-A", "benchmarks.peers.celery_app:app", "worker", "-l", "error", "-c", "8", "-P")
+DRAMATIQ_QUORUM = replace(
+    DRAMATIQ,
+    name="dramatiq-quorum",
+    family="like-with-like",
+    queue="bench_dramatiq_quorum",
+    environment={"BENCH_QUEUE_TYPE": "quorum"},
+)
+
+DRAMATIQ_ONCE = replace(
+    DRAMATIQ,
+    module="benchmarks.peers.dramatiq_once",
+    queue="bench_dramatiq_once",
+    command=(*_DRAMATIQ, "benchmarks.peers.dramatiq_once"),
+)
+
+_CELERY = (PYTHON, "-m", "celery", "-A", "benchmarks.peers.celery_app:app", "worker")
 
 CELERY_THREADS = System(
     name="celery-threads",
+    family="celery",
     module="benchmarks.peers.celery_app",
     queue="bench_celery",
-    command=(*_CELERY, "threads"),
+    command=(*_CELERY, "-l", "error", "-c", str(THREADS), "-P", "threads"),
     package="celery",
     prefetches=(4, 16, 128),
 )
 
-CELERY_PREFORK = System(
+CELERY_PREFORK = replace(
+    CELERY_THREADS,
     name="celery-prefork",
-    module="benchmarks.peers.celery_app",
-    queue="bench_celery",
-    command=(*_CELERY, "prefork"),
-    package="celery",
-    prefetches=(4, 16, 128),
+    command=(*_CELERY, "-l", "error", "-c", str(THREADS), "-P", "prefork"),
 )
+
+_TASKIQ = (PYTHON, "-m", "taskiq", "worker", "benchmarks.peers.taskiq_app:broker", "--log-level", "ERROR")
 
 TASKIQ = System(
     name="taskiq",
+    family="taskiq",
     module="benchmarks.peers.taskiq_app",
     queue="bench_taskiq",
-    command=(
-        PYTHON,
-        "-m",
-        "taskiq",
-        "worker",
-        "benchmarks.peers.taskiq_app:broker",
-        "--workers",
-        "1",
-        "--max-threadpool-threads",
-        "8",
-        "--log-level",
-        "ERROR",
-    ),
+    command=(*_TASKIQ, "--workers", "1", "--max-threadpool-threads", str(THREADS)),
     package="taskiq",
     prefetches=(10, 100, 1000),
 )
 
 FASTSTREAM = System(
     name="faststream",
+    family="faststream",
     module="benchmarks.peers.faststream_app",
     queue="bench_faststream",
     command=(PYTHON, "-m", "benchmarks.peers.faststream_app"),
@@ -100,8 +128,9 @@ FASTSTREAM = System(
     prefetches=(10, 100, 1000),
 )
 
-LIMIT = System(
+BARE_PIKA = System(
     name="bare-pika",
+    family="limit",
     module="benchmarks.peers.bare_pika",
     queue="bench_pika",
     command=(PYTHON, "-m", "benchmarks.peers.bare_pika"),
@@ -109,4 +138,28 @@ LIMIT = System(
     prefetches=(1000,),
 )
 
-DRAIN = (SMENA, DRAMATIQ, CELERY_THREADS, CELERY_PREFORK, TASKIQ, FASTSTREAM, LIMIT)
+BARE_RELAY = System(
+    name="bare-relay",
+    family="limit",
+    module="benchmarks.peers.smena_app",
+    queue="bench_relay",
+    command=(PYTHON, "-m", "benchmarks.peers.bare_relay"),
+    package="psycopg",
+)
+
+BARE_PSYCOPG = System(
+    name="bare-psycopg",
+    family="limit",
+    module="benchmarks.peers.bare_psycopg",
+    queue="",
+    command=(PYTHON, "-m", "benchmarks.peers.bare_psycopg"),
+    package="psycopg",
+)
+
+DRAIN = (SMENA, DRAMATIQ, DRAMATIQ_QUORUM, CELERY_THREADS, CELERY_PREFORK, TASKIQ, FASTSTREAM, BARE_PIKA)
+LATENCY = DRAIN
+CELERY = replace(CELERY_THREADS, name="celery")
+_SENDERS = (SMENA, DRAMATIQ, DRAMATIQ_QUORUM, CELERY, TASKIQ, FASTSTREAM, BARE_PIKA)
+PUBLISH = tuple(system.plus(BENCH_CONFIRM="1") for system in _SENDERS)
+OUTBOX = (SMENA_RELAY, BARE_RELAY)
+ONCE = (SMENA_ONCE, DRAMATIQ_ONCE, BARE_PSYCOPG)

@@ -8,26 +8,27 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pika
 
 from benchmarks import proof
+from benchmarks.peers import Send
+from benchmarks.peers.pipeline import ARGUMENTS, Pipeline
 
 QUEUE = "bench_pika"
-ARGUMENTS = {"x-queue-type": "quorum"}
 ACK_EVERY = 100
+FLUSH_S = 0.02
 
 
-def fill(jobs: int) -> None:
-    """Send that many jobs, unconfirmed."""
-    connection = pika.BlockingConnection(pika.URLParameters(os.environ["SMENA_AMQP_URL"]))
-    channel = connection.channel()
-    channel.queue_declare(QUEUE, durable=True, arguments=ARGUMENTS)
-    properties = pika.BasicProperties(delivery_mode=2, content_type="application/json")
-    for job in range(jobs):
-        channel.basic_publish("", QUEUE, json.dumps({"job": job}).encode(), properties)
-    connection.close()
+@contextmanager
+def publisher() -> Iterator[Send]:
+    """Send with many confirms outstanding."""
+    pipeline = Pipeline(os.environ["SMENA_AMQP_URL"], QUEUE)
+    yield lambda jobs: pipeline.publish([json.dumps({"job": job}).encode() for job in jobs])
+    pipeline.close()
 
 
 class Consumer:
@@ -39,9 +40,7 @@ class Consumer:
         self._channel: Any = None
         self._unacked = 0
         self._last = 0
-        signal.signal(
-            signal.SIGTERM, lambda *_: self._connection.ioloop.add_callback_threadsafe(self._connection.close)
-        )
+        signal.signal(signal.SIGTERM, lambda *_: self._connection.ioloop.add_callback_threadsafe(self._end))
         self._connection.add_on_close_callback(lambda *_: self._connection.ioloop.stop())
 
     def run(self) -> None:
@@ -54,7 +53,10 @@ class Consumer:
     def _on_channel(self, channel: Any) -> None:
         self._channel = channel
         channel.basic_qos(prefetch_count=int(os.environ.get("BENCH_PREFETCH", "1000")))
-        channel.basic_consume(QUEUE, self._on_message)
+        channel.queue_declare(QUEUE, durable=True, arguments=ARGUMENTS, callback=self._on_declared)
+
+    def _on_declared(self, _frame: Any) -> None:
+        self._channel.basic_consume(QUEUE, self._on_message)
         self._flush()
 
     def _on_message(self, _channel: Any, method: Any, _properties: Any, body: bytes) -> None:
@@ -69,9 +71,16 @@ class Consumer:
         self._unacked = 0
 
     def _flush(self) -> None:
+        if not self._channel.is_open:
+            return
         if self._unacked:
             self._ack()
-        self._connection.ioloop.call_later(0.02, self._flush)
+        self._connection.ioloop.call_later(FLUSH_S, self._flush)
+
+    def _end(self) -> None:
+        if self._channel is not None:
+            self._flush()
+        self._connection.close()
 
 
 if __name__ == "__main__":

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from celery import Celery
 
 from benchmarks import proof
+from benchmarks.peers import Send
 
 QUEUE = "bench_celery"
 
@@ -19,17 +22,23 @@ app.conf.update(
     worker_enable_remote_control=False,
     worker_send_task_events=False,
     broker_connection_retry_on_startup=True,
+    broker_transport_options={"confirm_publish": bool(os.environ.get("BENCH_CONFIRM"))},
 )
 
 
-@app.task(name="noop")
+@app.task(name="noop")  # type: ignore[untyped-decorator]
 def noop(job: int) -> None:
     """Take effect and nothing else."""
     proof.seen(job)
 
 
-def fill(jobs: int) -> None:
-    """Send that many jobs over one connection."""
+@contextmanager
+def publisher() -> Iterator[Send]:
+    """Send one after the other over one connection."""
     with app.producer_or_acquire() as producer:
-        for job in range(jobs):
-            noop.apply_async((job,), producer=producer)
+
+        def send(jobs: Sequence[int]) -> None:
+            for job in jobs:
+                noop.apply_async((job,), producer=producer)
+
+        yield send

@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from faststream import FastStream
 from faststream.rabbit import Channel, RabbitBroker, RabbitQueue
 
 from benchmarks import proof
+from benchmarks.peers import Send
 
 QUEUE = "bench_faststream"
+AT_ONCE = 200
+"""Publishes under way at once."""
 
 broker = RabbitBroker(
     os.environ["SMENA_AMQP_URL"],
@@ -30,18 +35,23 @@ async def noop(job: int) -> None:
     proof.seen(job)
 
 
-async def _fill(jobs: int) -> None:
+async def _open() -> None:
     await broker.connect()
     await broker.declare_queue(_queue)
-    for start in range(0, jobs, 200):
-        batch = range(start, min(start + 200, jobs))
-        await asyncio.gather(*(broker.publish(job, QUEUE, persist=True) for job in batch))
-    await broker.stop()
 
 
-def fill(jobs: int) -> None:
-    """Send that many jobs, many at a time."""
-    asyncio.run(_fill(jobs))
+async def _send(jobs: Sequence[int]) -> None:
+    for first in range(0, len(jobs), AT_ONCE):
+        await asyncio.gather(*(broker.publish(job, QUEUE, persist=True) for job in jobs[first : first + AT_ONCE]))
+
+
+@contextmanager
+def publisher() -> Iterator[Send]:
+    """Send many at a time, each confirmed."""
+    with asyncio.Runner() as runner:
+        runner.run(_open())
+        yield lambda jobs: runner.run(_send(jobs))
+        runner.run(broker.stop())
 
 
 if __name__ == "__main__":

@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
 import smena
 from benchmarks import proof
-
-QUEUE = "bench"
+from benchmarks.peers import Send
 
 book = smena.Book("bench")
 
 
-@book.actor(queue=QUEUE)
+@book.actor(queue="bench")
 def noop(job: int) -> None:
     """Take effect and nothing else."""
     proof.seen(job)
 
 
-def fill(jobs: int) -> None:
-    """Send that many jobs, each confirmed."""
+def publisher() -> AbstractContextManager[Send]:
+    """Connect as a service does."""
+    return sending_to(noop)
+
+
+@contextmanager
+def sending_to(actor: smena.Actor[[int], Any]) -> Iterator[Send]:
+    """Send to an actor, each job confirmed."""
+
+    def send(jobs: Sequence[int]) -> None:
+        if len(jobs) == 1:
+            actor.send(jobs[0])
+            return
+        for error in smena.send_many([actor.message(job) for job in jobs]):
+            if error is not None:
+                raise error
+
     with smena.connect():
-        for start in range(0, jobs, 5000):
-            batch = [noop.message(job) for job in range(start, min(start + 5000, jobs))]
-            for error in smena.send_many(batch):
-                if error is not None:
-                    raise error
+        yield send

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from taskiq_aio_pika import AioPikaBroker, Queue
 
 from benchmarks import proof
+from benchmarks.peers import Send
 
 QUEUE = "bench_taskiq"
+AT_ONCE = 200
+"""Publishes under way at once."""
 
 broker = AioPikaBroker(
     os.environ["SMENA_AMQP_URL"],
@@ -24,13 +29,15 @@ async def noop(job: int) -> None:
     proof.seen(job)
 
 
-async def _fill(jobs: int) -> None:
-    await broker.startup()
-    for start in range(0, jobs, 200):
-        await asyncio.gather(*(noop.kiq(job) for job in range(start, min(start + 200, jobs))))
-    await broker.shutdown()
+async def _send(jobs: Sequence[int]) -> None:
+    for first in range(0, len(jobs), AT_ONCE):
+        await asyncio.gather(*(noop.kiq(job) for job in jobs[first : first + AT_ONCE]))
 
 
-def fill(jobs: int) -> None:
-    """Send that many jobs, many at a time."""
-    asyncio.run(_fill(jobs))
+@contextmanager
+def publisher() -> Iterator[Send]:
+    """Send many at a time, each confirmed."""
+    with asyncio.Runner() as runner:
+        runner.run(broker.startup())
+        yield lambda jobs: runner.run(_send(jobs))
+        runner.run(broker.shutdown())
