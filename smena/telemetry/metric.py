@@ -65,6 +65,13 @@ DEAD_LETTERS: Final = Metric(
 )
 OUTBOX_LAG: Final = Metric("smena_outbox_lag_seconds", "gauge", (), "Age of the oldest unsent row.", fold="max")
 OUTBOX_WAITING: Final = Metric("smena_outbox_waiting", "gauge", (), "Rows that are due and not sent.", fold="max")
+CANARY_LATE: Final = Metric(
+    "smena_canary_late_seconds",
+    "gauge",
+    ("level",),
+    "How late the last canary through a delay level was, or the one that is overdue is by now.",
+    fold="max",
+)
 POOL_WAIT: Final = Metric("smena_pool_wait_seconds", "gauge", (), "Longest recent wait for a connection.", fold="max")
 LOOP_LAG: Final = Metric("smena_loop_lag_seconds", "gauge", ("loop",), "Age of a loop's last round.", fold="max")
 CHILDREN: Final = Metric("smena_children", "gauge", ("role", "state"), "Child processes.")

@@ -13,10 +13,11 @@ from click.testing import CliRunner
 
 from smena.amqp import codec, names
 from smena.clock import SYSTEM, Deadline
+from smena.guarantees.solo import Solo
 from smena.job import Job
 from smena.settings import Settings, load
 from smena.store.database import Database
-from smena.telemetry import metric
+from smena.telemetry import events, metric
 from smena.telemetry.tally import Board
 from tests.fixtures.eventually import eventually
 from tests.fixtures.fix_broker import BrokerView
@@ -26,6 +27,20 @@ from workers.wiring.role import Role
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 StartArchivist = Callable[[], Board]
+
+
+class Returned:
+    """The levels of the canaries that came home within the block."""
+
+    def __enter__(self) -> list[int]:
+        levels: list[int] = []
+        self._leave = events.subscribe(
+            lambda occurrence: levels.append(occurrence.fields["level"]), only=[events.CANARY_RETURNED]
+        )
+        return levels
+
+    def __exit__(self, *_: object) -> None:
+        self._leave()
 
 
 @pytest.fixture
@@ -83,7 +98,7 @@ def test_p25_a_thousand_letters_of_any_bytes_become_rows(
     database: Database, broker: BrokerView, start_archivist: StartArchivist
 ) -> None:
     queue = dead_queue(broker, start_archivist)
-    draw = random.Random(25)  # noqa: S311
+    draw = random.Random(25)
     bodies = [number.to_bytes(2, "big") + draw.randbytes(draw.randrange(200)) for number in range(1000)]
     bodies[3], bodies[4], bodies[5] = b"", b"\0" * 50, b'{"a": "\xed\xa0\x80"}'
     for body in bodies:
@@ -137,12 +152,6 @@ def test_letters_wait_in_the_queue_while_the_database_refuses(
         eventually(lambda: holder.execute(cancel).rowcount)
         holder.rollback()
     eventually(lambda: len(rows(database, "1")) == 1)
-
-
-def publish_delayed(broker: BrokerView, publisher_queue: str, job: Job) -> None:
-    exchange, routing_key = names.delay_route(broker.prefix, 64, publisher_queue)
-    wire = codec.encode(job)
-    broker.put(exchange, routing_key, wire.body, headers=wire.properties.headers, message_id=job.id, delivery_mode=2)
 
 
 def test_a_delay_that_ended_nowhere_is_sent_on(
@@ -244,3 +253,15 @@ def test_without_a_database_only_counts_are_known(broker: BrokerView, settings: 
     listed = eventually(lambda: CliRunner().invoke(dead, ["list"], env=env), until=lambda it: "1 still" in it.output)
     assert "without PostgreSQL only the counts in queues are known" in listed.output
     assert f"1 still in queues: {name} 1" in listed.output
+
+
+def test_one_archivist_keeps_the_canaries_and_another_follows(
+    broker: BrokerView, database: Database, start_archivist: StartArchivist
+) -> None:
+    with Returned() as levels:
+        start_archivist()
+        eventually(lambda: {0, 1, 2, 3} <= set(levels))
+    rival = Solo(database, "canaries")
+    assert not rival.held()
+    rival.leave()
+    assert eventually(lambda: broker.depth(names.canary_queue(broker.prefix)) == 0)

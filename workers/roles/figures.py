@@ -12,6 +12,9 @@ from smena.telemetry.tally import Board
 def count_events(board: Board) -> Callable[[], None]:
     """Raise the board's counters when relay and archivist tell of something; return the way out."""
 
+    late_s: dict[str, float] = {}
+    board.gauge(metric.CANARY_LATE, late_s.copy)
+
     def count(occurrence: Occurrence) -> None:
         fields = occurrence.fields
         match occurrence.event:
@@ -23,6 +26,8 @@ def count_events(board: Board) -> Callable[[], None]:
                 board.add(metric.DEAD_LETTERS_MOVED, fields["queue"], by=fields["moved"])
             case events.RELAY_CLAIM_LOST:
                 board.add(metric.STALE_WRITES, "outbox", by=fields["rows"])
+            case events.CANARY_LATE | events.CANARY_RETURNED:
+                late_s[str(fields["level"])] = fields["late_s"]
             case events.LOOP_FAILED:
                 board.add(metric.LOOP_FAILURES, fields["loop"])
 
@@ -31,6 +36,8 @@ def count_events(board: Board) -> Callable[[], None]:
         events.OUTBOX_PARKED,
         events.ARCHIVIST_MOVED,
         events.RELAY_CLAIM_LOST,
+        events.CANARY_LATE,
+        events.CANARY_RETURNED,
         events.LOOP_FAILED,
     ]
     return events.subscribe(count, only=counted)

@@ -25,6 +25,7 @@ from workers.roles.inbox import Inbox
 from workers.roles.letters import letter_of
 
 _WAIT_S: Final = 0.5
+_CANARY: Final = "canary"
 
 
 class Publisher(Protocol):
@@ -90,6 +91,8 @@ class LostAndFound:
     def _is_sent_on(self, delivery: Delivery) -> bool:
         """Send it on, or bury it; say which. Raise what passes, after it took its place at the end of the line."""
         try:
+            if delayed_target(delivery.routing_key) == _CANARY:
+                return True  # its keeper calls it late; there is no use in a late one
             queue = _target(delivery)
             self._declare_target(queue)
             self._send_on(delivery, queue)

@@ -15,20 +15,23 @@ from smena.settings import Settings
 from smena.store.database import Database
 from smena.telemetry.tally import Board
 from workers.broker import source
+from workers.broker.canary import Canaries
 from workers.broker.consumer import Consumer
 from workers.broker.depths import Depths
 from workers.broker.prefetch import Prefetch
 from workers.broker.targets import Targets
 from workers.process.child import Child
 from workers.roles.archivist import BATCH, Archivist
+from workers.roles.canary_duty import CanaryDuty
 from workers.roles.consuming import Consuming
 from workers.roles.figures import count_events
 from workers.roles.inbox import sort_to
 from workers.roles.lost_and_found import LostAndFound
 from workers.roles.pulse import Pulse
 from workers.roles.sampler import Sampler
-from workers.wiring.role import Role, check_schema, live, unreachable
+from workers.wiring.role import Role, Watched, check_schema, live, unreachable
 
+_CANARIES = 24
 _CONNECTIONS = 4
 """Of the pool: archivist, lost-and-found, sampler and pulse use one each; the solo has its own beside it."""
 
@@ -65,10 +68,24 @@ def _role(settings: Settings, name: str, database: Database, board: Board) -> Ro
         prefix,
         Prefetch(BATCH, BATCH),
     )
-    services: list[Service] = [link, consuming, publishing, publisher, pulse, archivist, found, sampler]
+    duty = CanaryDuty(Solo(database, "canaries"))
+    canaries = Canaries(publisher, prefix, SYSTEM, duty.is_ours)
+    home = Consumer(consuming, [source.canary(prefix)], canaries.deliver, prefix, Prefetch(_CANARIES, _CANARIES))
+    duty.live_in(home)
+    loops: list[Watched] = [pulse, archivist, found, sampler, canaries]
+    services: list[Service] = [
+        link,
+        consuming,
+        publishing,
+        publisher,
+        duty,
+        *loops,
+        Consuming(home),
+        Consuming(consumer),
+    ]
     return Role(
-        Group(name, [*services, Consuming(consumer)], lambda: Deadline.within(settings.worker.drain_s, SYSTEM)),
-        {"link": link, "archivist": archivist, "lost-and-found": found, "sampler": sampler, "pulse": pulse},
+        Group(name, services, lambda: Deadline.within(settings.worker.drain_s, SYSTEM)),
+        {"link": link, **{loop.name: loop for loop in loops}},
         board,
         lambda: check_schema(database),
         lambda: unreachable(consuming, pulse) + ([] if consumer.is_subscribed() else ["queues"]),

@@ -29,6 +29,10 @@ class Ticking(Protocol):
         """A number that moves while the loop lives."""
 
 
+class Watched(Service, Ticking, Protocol):
+    """A service with a loop that a probe watches."""
+
+
 @dataclass(frozen=True)
 class Role:
     """What a role is made of, as far as its life is concerned."""
