@@ -73,7 +73,7 @@ class Loop:
             try:
                 self._step(self._stopping)
                 self._pause.reset()
-            except Exception as error:  # the seam: a round may fail, the loop may not
+            except Exception as error:  # noqa: BLE001 - the seam: a round may fail, the loop may not
                 self._on_error(self.name, error)
                 self._stopping.wait(self._pause.next_s())
             self.tick += 1

@@ -25,8 +25,9 @@ def test_p14_two_copies_of_one_attempt_become_one_next_attempt(real_fleet: RealF
     eventually(lambda: len(real_fleet.events("job.lost")) == 1)
     assert [event["attempt"] for event in real_fleet.events("job.retried")][:1] == [1]
     eventually(
-        lambda: real_fleet.rows(ROWS)
-        == [(job.id, 1, "retry", True), (job.id, 2, "retry", True), (job.id, 3, "dead", True)]
+        lambda: (
+            real_fleet.rows(ROWS) == [(job.id, 1, "retry", True), (job.id, 2, "retry", True), (job.id, 3, "dead", True)]
+        )
     )
     assert broker.depth(dead) == 1
 
@@ -66,17 +67,19 @@ def test_p14_killed_again_and_again_while_retrying_every_job_takes_effect_once(
     keys = [f"k{number}" for number in range(400)]
     real_fleet.send(*(book.third_time_once.message(key) for key in keys))
     real_fleet.up(processes=2)
-    draw = random.Random(14)
-    for round_ in range(4):
-        pids = real_fleet.wait_ready_workers(2)
-        done = len(real_fleet.effects())
-        eventually(lambda done=done, round_=round_: real_fleet.retried() > 100 * round_ or done == len(keys))
-        post = draw.choice(["0", "1"])
-        os.kill(pids[post], signal.SIGKILL)
-        eventually(lambda post=post, pids=pids: real_fleet.pids("worker").get(post) not in (None, pids[post]))
+    for round_, post in enumerate(random.Random(14).choices("01", k=4)):
+        kill_one(real_fleet, post, after_retries=100 * round_)
     eventually(lambda: len(real_fleet.effects()) == len(keys), timeout_s=60)
     assert set(real_fleet.effects().values()) == {1}
     assert broker.depth(names.dead_queue(broker.prefix, "jobs")) == 0
+
+
+def kill_one(fleet: RealFleet, post: str, after_retries: int) -> None:
+    """Kill the worker at a post in the middle of its work, and wait for its replacement."""
+    pid = fleet.wait_ready_workers(2)[post]
+    eventually(lambda: fleet.retried() > after_retries or len(fleet.effects()) == 400)
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: fleet.pids("worker").get(post) not in (None, pid))
 
 
 def test_on_rabbitmq_alone_retries_and_deaths_work_and_once_refuses_to_boot(
