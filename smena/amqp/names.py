@@ -105,6 +105,12 @@ def delay_route(prefix: str, delay_ms: int, queue: str) -> tuple[str, str]:
     return delay_exchange(prefix, units.bit_length() - 1), f"{bits}.{queue}"
 
 
+def level_route(prefix: str, level: int, queue: str) -> tuple[str, str]:
+    """Return exchange and routing key of a way through just one level."""
+    bits = ".".join(f"{1 << level:0{LEVELS}b}")
+    return delay_exchange(prefix, level), f"{bits}.{queue}"
+
+
 def delayed_target(routing_key: str) -> str | None:
     """Return the logical queue that a delay's routing key ends in, or None if it is no such key."""
     words = routing_key.split(".", LEVELS)

@@ -2,10 +2,9 @@
 
 pika lets its user give the transport (`create_streaming_connection` of its I/O services). This one reads
 up to 128 KiB at once where pika's reads 4 KiB, and sends what was written during a pass of the loop in one
-call at the pass's end where pika's makes one call for each frame. Beside eight busy worker threads every
-system call of the link thread may wait a whole switch interval for the interpreter, so their number is what
-counts: with pika's own transport one process drained 9 to 11 thousand messages a second, with this one 30
-thousand (benchmark in docs/adr/0020).
+call at the pass's end where pika's makes one call for each frame. Beside eight busy worker threads each
+system call of the link thread may wait for the interpreter, so their number counts as much as their price
+(figures in docs/adr/0020).
 """
 
 from __future__ import annotations
