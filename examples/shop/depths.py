@@ -13,6 +13,9 @@ from smena.amqp import names
 
 QUEUES: Final = ("sales", "payments", "mail")
 
+_CANARY: Final = "canary"
+"""Where the archivist's probes of the delay levels go; there is one in each level much of the time."""
+
 
 class Depths:
     """Passive declares over one connection: read-only, and the same on every broker."""
@@ -20,23 +23,33 @@ class Depths:
     def __init__(self, url: str, prefix: str) -> None:
         self._connection = pika.BlockingConnection(pika.URLParameters(url))
         self._channel: BlockingChannel | None = None
+        self._prefix = prefix
         self._work = [names.work_queue(prefix, queue) for queue in QUEUES]
-        self._other = [names.dead_queue(prefix, queue) for queue in QUEUES]
-        self._other += [names.delay_exchange(prefix, level) for level in range(names.LEVELS)]
-        self._other.append(names.lost_queue(prefix))
+        self._ends = [*(names.dead_queue(prefix, queue) for queue in QUEUES), names.lost_queue(prefix)]
+        self._delays = [names.delay_exchange(prefix, level) for level in range(names.LEVELS)]
 
     def waiting(self) -> int:
         """Return the messages that lie ready in the work queues."""
         return self._ready(self._work)
 
-    def everywhere(self) -> int:
-        """Return the messages that lie ready in work queues, delay levels, dead-letter queues and `lost`."""
-        return self._ready([*self._work, *self._other])
+    def unarchived(self) -> int:
+        """Return the messages that lie ready where the archivist takes them: dead-letter queues and `lost`."""
+        return self._ready(self._ends)
 
-    def delete_queues(self) -> None:
-        """Remove the fleet's queues, for a broker that is not the demo's own."""
-        for queue in (*self._work, *self._other):
+    def left(self) -> int:
+        """Return all jobs in any queue, delayed ones too; only for a fleet that has stopped.
+
+        The delay levels hold canaries as well, which are told by their routing key: so what lies there is
+        taken out, looked at, and given back.
+        """
+        return self._ready([*self._work, *self._ends]) + sum(self._jobs_in(level) for level in self._delays)
+
+    def delete_all(self) -> None:
+        """Remove the fleet's queues and exchanges, for a broker that is not the demo's own."""
+        for queue in (*self._work, *self._ends, *self._delays, names.canary_queue(self._prefix)):
             self._open().queue_delete(queue)
+        for exchange in (*self._delays, names.due_exchange(self._prefix), names.lost_queue(self._prefix)):
+            self._open().exchange_delete(exchange)
 
     def close(self) -> None:
         """Close the connection."""
@@ -53,6 +66,15 @@ class Depths:
             if closed.reply_code != 404:
                 raise
             return 0  # not declared yet, so nothing waits there
+
+    def _jobs_in(self, level: str) -> int:
+        routing_keys = []
+        for _ in range(self._depth(level)):
+            got, _, _ = self._open().basic_get(level)
+            if got is not None:
+                routing_keys.append(str(got.routing_key))
+        self._open().basic_nack(multiple=True)
+        return sum(names.delayed_target(key) != _CANARY for key in routing_keys)
 
     def _open(self) -> BlockingChannel:
         if self._channel is None or not self._channel.is_open:

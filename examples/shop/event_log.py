@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-_COUNTED: Final = ("job.redelivered", "once.hit", "job.retried", "job.dead", "job.lost", "settle.resumed")
+_COUNTED: Final = ("job.redelivered", "once.hit", "job.retried", "job.snoozed", "job.dead", "job.lost")
 
 
 class EventLog:
@@ -18,6 +19,8 @@ class EventLog:
         self._at = 0
         self._latency: Counter[float] = Counter()
         self.counts: Counter[str] = Counter()
+        self.last_due_at = 0.0
+        """When the last of the jobs that were put off is due, in Unix seconds."""
 
     def read_on(self) -> None:
         """Take in the new whole lines; a file that is not there yet is empty."""
@@ -45,6 +48,8 @@ class EventLog:
                 self._latency[float(bound)] += count
         elif entry.get("event") in _COUNTED:
             self.counts[entry["event"]] += 1
+            if "delay_s" in entry:
+                self.last_due_at = max(self.last_due_at, _unix_s(entry["time"]) + entry["delay_s"])
 
     def _percentile_ms(self, share: float) -> float:
         """Return the upper bound of the bucket in which that share of the jobs is reached."""
@@ -56,3 +61,7 @@ class EventLog:
             if left <= 0:
                 break
         return round(reached * 1000, 3)
+
+
+def _unix_s(time: str) -> float:
+    return datetime.fromisoformat(time).timestamp()

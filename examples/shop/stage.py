@@ -112,7 +112,7 @@ class Stage:
     def _strike(self) -> None:
         if self._broker_is_given:
             depths = Depths(self.amqp_url, self.prefix)
-            depths.delete_queues()
+            depths.delete_all()
             depths.close()
         self.services.down()
 

@@ -17,6 +17,8 @@ from examples.shop.fleet import Fleet
 from examples.shop.programs import Program
 from examples.shop.publisher import Progress
 
+_DELAY_LATE_S: Final = 2.0
+"""So much later than promised a delayed message may come: each level it passes takes a moment."""
 _COUNTS: Final = """
 SELECT (SELECT count(*) FROM shop.sales),
        (SELECT count(*) FROM shop.charges),
@@ -30,7 +32,10 @@ FROM smena.outbox WHERE attempt = 1 AND snoozes = 0
 
 @dataclass(frozen=True)
 class Standing:
-    """The run at one moment. ``charge_jobs`` and ``mail_jobs`` are outbox rows; ``unsent`` those not yet relayed."""
+    """The run at one moment. ``charge_jobs`` and ``mail_jobs`` are outbox rows; ``unsent`` those not yet relayed.
+
+    ``is_delayed`` says whether a job that was put off may still be under way through the delay levels.
+    """
 
     progress: Progress = field(default_factory=Progress)
     sales: int = 0
@@ -41,8 +46,9 @@ class Standing:
     mail_jobs: int = 0
     unsent: int = 0
     waiting: int = 0
-    elsewhere: int = 0
+    unarchived: int = 0
     running: int = 0
+    is_delayed: bool = False
     events: Counter[str] = field(default_factory=Counter)
     latency_ms: dict[str, float] = field(default_factory=dict)
     at_s: float = 0.0
@@ -58,7 +64,8 @@ class Standing:
         progress = self.progress
         all_ended = self.done + self.dead >= progress.lines + progress.orders + self.mail_jobs
         all_sent = not self.unsent and progress.relayed >= self.charge_jobs + self.mail_jobs
-        return progress.published and all_ended and all_sent and not (self.waiting + self.elsewhere + self.running)
+        stirs = self.waiting or self.unarchived or self.running or self.is_delayed
+        return progress.published and all_ended and all_sent and not stirs
 
     def has_moved_since(self, earlier: Standing) -> bool:
         """Say whether anything was published or has ended since."""
@@ -88,7 +95,6 @@ class Observer:
         """Return how everything stands now."""
         sales, charges, dead, charge_jobs, mail_jobs, unsent = self._counted()
         self._events.read_on()
-        waiting = self._depths.waiting()
         return Standing(
             progress=Progress(**json.loads(publisher.last_line() or "{}")),
             sales=sales,
@@ -98,9 +104,10 @@ class Observer:
             charge_jobs=charge_jobs,
             mail_jobs=mail_jobs,
             unsent=unsent,
-            waiting=waiting,
-            elsewhere=self._depths.everywhere() - waiting if waiting == 0 else 0,
+            waiting=self._depths.waiting(),
+            unarchived=self._depths.unarchived(),
             running=self._fleet.all_running(),
+            is_delayed=time.time() < self._events.last_due_at + _DELAY_LATE_S,
             events=self._events.counts.copy(),
             latency_ms=self._events.latency_ms(),
             at_s=time.monotonic(),

@@ -35,15 +35,15 @@ def made(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def demo(folder: Path, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
-    """Start the demo with services of its own below a folder, whatever services the environment knows."""
+def demo(folder: Path, *arguments: str | Path, **given: str) -> Iterator[subprocess.Popen[str]]:
+    """Start the demo below a folder, with services of its own unless their addresses are given here."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("SMENA_")}
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "examples.shop.demo", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**env, "SMENA_LOCAL_DIR": str(folder / "smena")},
+        env={**env, "SMENA_LOCAL_DIR": str(folder / "smena"), **given},
         cwd=folder,
     )
     try:
@@ -54,8 +54,8 @@ def demo(folder: Path, *arguments: str | Path) -> Iterator[subprocess.Popen[str]
         process.communicate()
 
 
-def finished(folder: Path, *arguments: str | Path) -> tuple[int, str, str]:
-    with demo(folder, *arguments) as process:
+def finished(folder: Path, *arguments: str | Path, **given: str) -> tuple[int, str, str]:
+    with demo(folder, *arguments, **given) as process:
         out, err = process.communicate()
         return process.returncode, out, err
 
@@ -89,6 +89,24 @@ def test_every_accepted_job_takes_effect_once_though_a_worker_is_killed(
     assert result["dead_by_reason"] == {"price_not_positive": result["dead"]}
     assert Decimal(result["amount"]) > 0
     assert those_of(tmp_path) == []
+
+
+@pytest.mark.timeout(300)
+def test_given_services_are_used_and_no_run_meets_another(
+    tmp_path: Path, made: Path, empty_database_url: str, amqp_url: str, redis_url: str
+) -> None:
+    given = {
+        "SMENA_DATABASE_URL": empty_database_url,
+        "SMENA_AMQP_URL": amqp_url,
+        "SMENA_REDIS_URL": redis_url,
+    }
+    status, out, err = finished(tmp_path, made, "--json", **given)
+    assert status == 0, (out, err)
+    status, out, err = finished(tmp_path, made, "--json", **given)
+    assert (status, out) == (2, "")
+    assert "holds a run already" in err
+    own = tmp_path / "smena" / "demo" / "services"
+    assert [path.name for path in own.iterdir()] == ["lock"], "no service of its own was started"
 
 
 def test_an_unreadable_file_is_one_sentence(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def standing(**facts: Any) -> Standing:
 
 def test_a_run_is_quiet_when_all_has_ended_and_nothing_waits_anywhere() -> None:
     assert standing().is_quiet
-    for stir in ("unsent", "waiting", "elsewhere", "running"):
+    for stir in ("unsent", "waiting", "unarchived", "running", "is_delayed"):
         assert not standing(**{stir: 1}).is_quiet
     assert not standing(sales=1).is_quiet
     assert not replace(standing(), progress=Progress(lines=3, orders=1, relayed=2)).is_quiet

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 from examples.shop.event_log import EventLog
@@ -10,7 +11,7 @@ from examples.shop.standing import MailLog
 
 
 def line(event: str, **fields: object) -> str:
-    return json.dumps({"time": "t", "level": "info", "event": event, **fields}) + "\n"
+    return json.dumps({"time": "2026-01-01T00:00:00.000Z", "level": "info", "event": event, **fields}) + "\n"
 
 
 def test_a_log_that_is_not_there_is_empty(tmp_path: Path) -> None:
@@ -32,6 +33,15 @@ def test_events_are_counted_once_as_the_log_grows(tmp_path: Path) -> None:
         out.write(begun[9:])
     log.read_on()
     assert log.counts == {"job.redelivered": 1, "once.hit": 2}
+
+
+def test_the_log_tells_until_when_jobs_are_put_off(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    late = {"time": "2026-01-01T00:00:10.500Z", "delay_s": 2.0}
+    path.write_text(line("job.retried", **late) + line("job.snoozed", time="2026-01-01T00:00:11.000Z", delay_s=0.25))
+    log = EventLog(path)
+    log.read_on()
+    assert log.last_due_at == datetime(2026, 1, 1, 0, 0, 12, 500_000, tzinfo=UTC).timestamp()
 
 
 def test_latencies_of_all_processes_add_up(tmp_path: Path) -> None:
