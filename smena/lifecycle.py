@@ -34,6 +34,7 @@ class Loop:
     ``step`` does one round and waits for its next cue itself, through the event it is handed.
     An exception out of ``step`` goes to ``on_error`` and the next round comes after a backoff: the
     loop never dies of a bad round. `tick` counts finished rounds; a liveness probe watches it move.
+    Made to be inherited, so its own attributes are mangled: a subclass can hide none of them.
     """
 
     def __init__(
@@ -45,37 +46,37 @@ class Loop:
     ) -> None:
         self.name = name
         self.tick = 0
-        self._step = step
-        self._on_error = on_error
-        self._pause = Pause(backoff or Backoff(base_s=0.1, cap_s=3.0, floor_s=0.05))
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self.__step = step
+        self.__on_error = on_error
+        self.__pause = Pause(backoff or Backoff(base_s=0.1, cap_s=3.0, floor_s=0.05))
+        self.__stopping = threading.Event()
+        self.__thread = threading.Thread(target=self.__run, name=name, daemon=True)
 
     def start(self) -> None:
         """Start the thread; a second call does nothing."""
-        if self._thread.ident is None and not self._stopping.is_set():
-            self._thread.start()
+        if self.__thread.ident is None and not self.__stopping.is_set():
+            self.__thread.start()
 
     def ask_to_stop(self) -> None:
         """Let the loop end after its current round, without waiting for it."""
-        self._stopping.set()
+        self.__stopping.set()
 
     def stop(self, deadline: Deadline) -> bool:
         """End the loop and join its thread."""
-        self._stopping.set()
-        if self._thread.ident is None or self._thread is threading.current_thread():
+        self.__stopping.set()
+        if self.__thread.ident is None or self.__thread is threading.current_thread():
             return True
-        self._thread.join(deadline.left_s())
-        return not self._thread.is_alive()
+        self.__thread.join(deadline.left_s())
+        return not self.__thread.is_alive()
 
-    def _run(self) -> None:
-        while not self._stopping.is_set():
+    def __run(self) -> None:
+        while not self.__stopping.is_set():
             try:
-                self._step(self._stopping)
-                self._pause.reset()
+                self.__step(self.__stopping)
+                self.__pause.reset()
             except Exception as error:  # noqa: BLE001 - the seam: a round may fail, the loop may not
-                self._on_error(self.name, error)
-                self._stopping.wait(self._pause.next_s())
+                self.__on_error(self.name, error)
+                self.__stopping.wait(self.__pause.next_s())
             self.tick += 1
 
 

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from smena.clock import Deadline
 from smena.lifecycle import Loop
 from smena.telemetry import events
 from workers.execution.seat import Seat
@@ -21,7 +20,7 @@ class TickMark(Protocol):
     link_tick: int
 
 
-class Pace:
+class Pace(Loop):
     """The loop that looks at the seats; a service."""
 
     def __init__(
@@ -31,27 +30,13 @@ class Pace:
         link_tick: Callable[[], int],
         mark: TickMark,
     ) -> None:
-        self.name = "pace"
+        super().__init__("pace", self._round, events.loop_failed)
         self._seats = seats
         self._observe = observe
         self._link_tick = link_tick
         self._mark = mark
         self._finished = 0
         self._busy_s = 0.0
-        self._loop = Loop(self.name, self._round, events.loop_failed)
-
-    @property
-    def tick(self) -> int:
-        """Return how many rounds have passed."""
-        return self._loop.tick
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._loop.start()
-
-    def stop(self, deadline: Deadline) -> bool:
-        """End the thread."""
-        return self._loop.stop(deadline)
 
     def _round(self, stopping: threading.Event) -> None:
         finished = sum(seat.finished for seat in self._seats)

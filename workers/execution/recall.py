@@ -32,7 +32,7 @@ class Resumes(Protocol):
         """Publish the stored next message again, then ack."""
 
 
-class Recall:
+class Recall(Loop):
     """The deliveries that may have been settled before."""
 
     def __init__(
@@ -41,19 +41,12 @@ class Recall:
         settler: Resumes,
         start: Callable[[Attempt], None],
     ) -> None:
-        self.name = "recall"
+        super().__init__("recall", self._round, events.loop_failed)
         self._settlements = settlements
         self._settler = settler
         self._start = start
         self._waiting: deque[Attempt] = deque()
         self._cue = threading.Event()
-        self._stopped = False
-        self._loop = Loop(self.name, self._step, events.loop_failed)
-
-    @property
-    def tick(self) -> int:
-        """Return how many rounds have passed."""
-        return self._loop.tick
 
     def put(self, attempt: Attempt) -> None:
         """Queue an attempt for the next look-up; from any thread."""
@@ -68,13 +61,9 @@ class Recall:
         """Return 0: nothing runs here."""
         return 0
 
-    def start(self) -> None:
-        """Start the thread."""
-        self._loop.start()
-
     def hand_back(self) -> int:
         """Give what waits back to the broker; return how many."""
-        self._loop.ask_to_stop()
+        self.ask_to_stop()
         self._cue.set()
         count = 0
         while self._waiting:
@@ -85,7 +74,7 @@ class Recall:
     def finish(self, deadline: Deadline) -> bool:
         """Hand back what waits and join the thread."""
         self.hand_back()
-        ended = self._loop.stop(deadline)
+        ended = super().stop(deadline)
         self.hand_back()
         return ended
 
@@ -93,7 +82,7 @@ class Recall:
         """Finish."""
         return self.finish(deadline)
 
-    def _step(self, stopping: threading.Event) -> None:
+    def _round(self, stopping: threading.Event) -> None:
         self._cue.wait(IDLE_S)
         self._cue.clear()
         while self._waiting and not stopping.is_set():

@@ -32,7 +32,7 @@ IDLE_S = 0.5
 AGAIN = Backoff(base_s=0.2, cap_s=3.0, floor_s=0.1)
 
 
-class Settler:
+class Settler(Loop):
     """Settle in batches, on a thread of its own."""
 
     def __init__(
@@ -43,7 +43,7 @@ class Settler:
         hold_consuming: Callable[[bool], None],
         clock: Clock = SYSTEM,
     ) -> None:
-        self.name = "settler"
+        super().__init__("settler", self._round, events.loop_failed)
         self._publisher = publisher
         self._settlements = settlements
         self._limit = limit
@@ -53,19 +53,13 @@ class Settler:
         self._inbox: deque[Pending] = deque()
         self._again: deque[Pending] = deque()
         self._again_at_s = 0.0
-        self._pause = Pause(AGAIN)
+        self._again_pause = Pause(AGAIN)
         self._confirmed: deque[AttemptKey] = deque()
         self._in_hand = 0
         self._sent = 0  # written by the settler's thread only
         self._answered = 0  # written by the link thread only
         self._cue = threading.Event()
         self._settled = threading.Event()
-        self._loop = Loop(self.name, self._step, events.loop_failed)
-
-    @property
-    def tick(self) -> int:
-        """Return how many rounds have passed."""
-        return self._loop.tick
 
     def put(self, pending: Pending) -> None:
         """Take over a delivery; from any thread, never waits."""
@@ -76,21 +70,17 @@ class Settler:
         """Return how many outcomes are not durable yet."""
         return len(self._inbox) + len(self._again) + self._in_hand + self._sent - self._answered
 
-    def start(self) -> None:
-        """Start the thread."""
-        self._loop.start()
-
     def stop(self, deadline: Deadline) -> bool:
         """Settle what waits until the deadline; what is left stays with the broker."""
         while self.waiting() and not deadline.passed():
             self._settled.wait(min(IDLE_S, deadline.left_s()))
             self._settled.clear()
             self._cue.set()
-        self._loop.ask_to_stop()
+        self.ask_to_stop()
         self._cue.set()
-        return self._loop.stop(deadline) and not self.waiting()
+        return super().stop(deadline) and not self.waiting()
 
-    def _step(self, stopping: threading.Event) -> None:
+    def _round(self, stopping: threading.Event) -> None:
         self._cue.wait(IDLE_S)
         self._cue.clear()
         self._take_again()
@@ -133,9 +123,9 @@ class Settler:
         failed = [pending for pending, error in zip(batch, outcomes, strict=True) if not self._acked(pending, error)]
         if failed:
             self._again.extend(failed)
-            self._again_at_s = self._clock.monotonic() + self._pause.next_s()
+            self._again_at_s = self._clock.monotonic() + self._again_pause.next_s()
         else:
-            self._pause.reset()
+            self._again_pause.reset()
         self._answered += len(batch)
         self._settled.set()
         self._cue.set()

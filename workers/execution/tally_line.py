@@ -17,29 +17,19 @@ from smena.telemetry.tally import Snapshot
 EVERY_S: Final = 10.0
 
 
-class TallyLine:
+class TallyLine(Loop):
     """The loop that writes `worker.tally`; a service. It writes a last one when it stops."""
 
     def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
-        self.name = "tally-line"
+        super().__init__("tally-line", self._round, events.loop_failed)
         self._snapshot = snapshot
         self._outcomes: Counter[str] = Counter()
         self._latency: Counter[int] = Counter()
         self._run: Counter[int] = Counter()
-        self._loop = Loop(self.name, self._round, events.loop_failed)
-
-    @property
-    def tick(self) -> int:
-        """Return how many rounds have passed."""
-        return self._loop.tick
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._loop.start()
 
     def stop(self, deadline: Deadline) -> bool:
         """End the thread, then say what was done since the last line."""
-        ended = self._loop.stop(deadline)
+        ended = super().stop(deadline)
         self.write()
         return ended
 
