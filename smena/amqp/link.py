@@ -12,6 +12,7 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import pika
@@ -29,6 +30,9 @@ from smena.telemetry import events
 _PIKA_LOG = logging.getLogger("pika")
 _CLOSE_POLITELY_S = 1.0
 """So long a healthy connection may take to say good-bye; a blocked one gets no time at all."""
+
+_PATIENCE = 4
+"""An attempt may take so many connect timeouts (a name may have several addresses); then it is given up."""
 
 
 class LinkThread:
@@ -116,6 +120,7 @@ class Connection:
         self._tap = Tap()
         self._stream: Stream | None = None
         self._blocked_at_s = 0.0
+        self._attempt = 0
 
     # --- from any thread ----------------------------------------------------------------------
 
@@ -176,26 +181,38 @@ class Connection:
         if self.is_stopping:
             self._ended.set()
             return
+        self._attempt += 1
+        attempt = self._attempt
         parameters = self._parameters[self._next % len(self._parameters)]
         self._next += 1
-        self._tap = tap = Tap()
         self._stream = None
-
-        def meet(stream: Stream, protocol: Any) -> None:
-            tap.forward = protocol.data_received
-            tap.owner = self._pika
-            self._stream = stream
-
+        self._tap = Tap()
+        patience_s = _PATIENCE * self.settings.connect_timeout_s
+        self.thread.loop.call_later(patience_s, partial(self._lose_patience, attempt))
         self._pika = pika.SelectConnection(
             parameters,
-            on_open_callback=self._opened,
-            on_open_error_callback=self._closed,
-            on_close_callback=self._closed,
-            custom_ioloop=Streams(self.thread.loop, meet, tap.receive),
+            on_open_callback=partial(self._opened, attempt),
+            on_open_error_callback=partial(self._closed, attempt),
+            on_close_callback=partial(self._closed, attempt),
+            custom_ioloop=Streams(self.thread.loop, partial(self._meet, attempt), self._tap.receive),
         )
 
-    def _opened(self, connection: Any) -> None:
-        if self.is_stopping:
+    def _meet(self, attempt: int, stream: Stream, protocol: Any) -> None:
+        if attempt != self._attempt:
+            raise ConnectionAbortedError("this attempt was given up")
+        self._tap.forward = protocol.data_received
+        self._tap.owner = self._pika
+        self._stream = stream
+
+    def _lose_patience(self, attempt: int) -> None:
+        """Give up an attempt of which pika never told the end, whatever has become of it."""
+        if attempt == self._attempt and not self.is_up:
+            if self._stream is not None:
+                self._stream.drop(ConnectionAbortedError("no handshake in time"))
+            self._closed(attempt, self._pika, TimeoutError("no end of the attempt to connect"))
+
+    def _opened(self, attempt: int, connection: Any) -> None:
+        if self.is_stopping or attempt != self._attempt:
             connection.close()
             return
         self._pause.reset()
@@ -209,7 +226,10 @@ class Connection:
             listener.connection_up()
         self._came_up.set()
 
-    def _closed(self, _connection: Any, error: BaseException) -> None:
+    def _closed(self, attempt: int, _connection: Any, error: BaseException) -> None:
+        if attempt != self._attempt:
+            return
+        self._attempt += 1
         was_up, self.is_up = self.is_up, False
         self.blocked = False
         self.last_error = error
