@@ -60,7 +60,7 @@ def test_every_command_is_one_that_there_is(path: str) -> None:
     for line in _commands(page.read(path)):
         words = shlex.split(line, comments=True)
         if words[0] == "./run":
-            assert words[1:] == [] or words[1] in _run_commands(), line
+            assert words[1:] in ([], ["…"]) or words[1] in _run_commands(), line
         elif len(words) > 1 and words[1] != "…":
             _assert_exists(words[1:], line)
 
