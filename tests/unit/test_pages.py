@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
+from examples.shop.result import Result
 from smena.settings.key import keys
 from tests.fixtures import page
 from workers.cli import main as smena
@@ -53,6 +54,14 @@ def test_every_link_leads_somewhere(path: str) -> None:
         found = (here.parent / file).resolve() if file else here
         assert found.exists(), target
         assert not anchor or anchor in page.anchors(found.read_text(encoding="utf-8")), target
+
+
+def test_every_page_is_in_the_index() -> None:
+    indexed = {f"docs/{target}" for target in page.links(page.read("docs/README.md"))}
+    own_index = "docs/adr/"
+    assert {path for path in PAGES if path.startswith("docs/") and not path.startswith(own_index)} - indexed == {
+        "docs/README.md"
+    }
 
 
 @pytest.mark.parametrize("path", WRITTEN)
@@ -100,6 +109,31 @@ def test_every_variable_is_that_of_a_setting(path: str) -> None:
     named = {name.removesuffix("_FILE") for name in re.findall(r"\bSMENA(?:_[A-Z0-9]+)*", page.read(path))}
     known = {variable for key in keys().values() for variable in key.variables} | OTHER_VARIABLES
     assert {name for name in named if not name.startswith("SMENA_APP_")} <= known
+
+
+def test_the_readmes_demo_says_what_the_demo_says() -> None:
+    figures = Result(
+        accepted=5306,
+        effects=5269,
+        lost=0,
+        doubled=0,
+        wrong=0,
+        dead=37,
+        dead_by_reason={"price_not_positive": 37},
+        rejected=7,
+        mails=206,
+        amount="667805.07",
+        killed_running=8,
+        drained=True,
+        redelivered=503,
+        repeats_absorbed=265,
+        left=0,
+        seconds=15.7,
+        rate=338,
+        latency_ms={"p50": 7794, "p99": 11020},
+        examples=[],
+    )
+    assert figures.as_text() in page.read("README.md")
 
 
 def test_what_the_readme_calls_proved_is() -> None:
