@@ -88,8 +88,10 @@ def test_p41_a_solo_whose_connection_ended_is_known_to_be_lost(database: Databas
     assert solo.held()
     ended = threading.Event()
     with database.transaction() as connection:
-        connection.execute(sa.text("""SELECT pg_terminate_backend(pid) FROM pg_locks
-            WHERE locktype = 'advisory' AND pid <> pg_backend_pid()"""))
+        connection.execute(
+            sa.text("""SELECT pg_terminate_backend(pid) FROM pg_locks
+            WHERE locktype = 'advisory' AND pid <> pg_backend_pid()""")
+        )
         ended.set()
     eventually(rival.held)
     with pytest.raises(Exception, match="lost"):
