@@ -14,13 +14,14 @@ from benchmarks.peers.smena_app import sending_to
 
 book = smena.Book("bench_once")
 effects = sa.Table("effects", sa.MetaData(schema="bench"), sa.Column("job", sa.BigInteger))
+INSERT_EFFECT = sa.insert(effects)
 
 
 @book.actor(queue="bench_once", once=lambda job: str(job))
 def record(session: Session, /, job: int) -> None:
     """Insert the row; the key is written and committed with it."""
     proof.seen(job)
-    session.execute(sa.insert(effects), {"job": job})
+    session.execute(INSERT_EFFECT, {"job": job})
 
 
 def publisher() -> AbstractContextManager[Send]:
