@@ -208,12 +208,17 @@ def test_a_target_with_other_arguments_becomes_a_letter_and_stops_nobody(
 def test_figures_are_sampled_by_one_archivist_of_the_fleet(
     broker: BrokerView, database: Database, start_archivist: StartArchivist
 ) -> None:
+    duties: list[str] = []
+    leave = events.subscribe(lambda taken: duties.append(taken.fields["duty"]), only=[events.SOLO_TAKEN])
     boards = [start_archivist(), start_archivist()]
 
     def backlogs() -> list[Any]:
         return [board.snapshot()["gauges"].get(metric.BACKLOG.name, {}) for board in boards]
 
     eventually(lambda: any(backlogs()))
+    eventually(lambda: "sampler" in duties)
+    leave()
+    assert duties.count("sampler") == 1
     assert sum(1 for backlog in backlogs() if backlog) == 1
 
 
