@@ -61,13 +61,20 @@ class Declarer:
         self._done.discard(key)
 
     def queue(self, queue: str, done: Done, *, delayed: bool = False) -> None:
-        """Declare a work queue with its dead letters and, if ``delayed``, as a target of the levels."""
-        if delayed:
-            self.ensure("delays", arguments.delays(self._prefix), _ignore)
+        """Declare a work queue with its dead letters and, if ``delayed``, the levels and it as their target."""
         plan = arguments.work_queue(self._prefix, queue)
-        if delayed:
-            plan += arguments.delay_target(self._prefix, queue)
-        self.ensure((queue, delayed), plan, done)
+        if not delayed:
+            self.ensure((queue, False), plan, done)
+            return
+        plan += arguments.delay_target(self._prefix, queue)
+
+        def levels_declared(error: SmenaError | None) -> None:
+            if error is None:
+                self.ensure((queue, True), plan, done)
+            else:
+                done(error)
+
+        self.ensure("delays", arguments.delays(self._prefix), levels_declared)
 
     def ensure(self, key: Hashable, plan: Sequence[Declaration], done: Done) -> None:
         """Declare a plan once under a key; ``done`` is called with None or why it cannot be."""
@@ -167,7 +174,3 @@ def _name(declaration: Declaration) -> str:
 def _tell(task: Task, error: SmenaError | None) -> None:
     for done in task.waiting:
         done(error)
-
-
-def _ignore(_error: SmenaError | None) -> None:
-    """The task behind it meets the same error, or works."""

@@ -21,11 +21,13 @@ from smena.amqp.topology import Declarer
 from smena.backoff import Backoff, Pause
 from smena.errors import BrokerLost, SmenaError
 from smena.telemetry import events
-from workers.broker.delivery import Delivery, Drops, Tags
+from workers.broker.delivery import Drops, Tags
 from workers.broker.prefetch import Prefetch
+from workers.broker.reception import Deliver, Reception
 from workers.broker.source import Source
 
-Deliver = Callable[[list[Delivery]], object]
+__all__ = ["Consumer", "Deliver"]
+
 _ROOM_CHECK_S: Final = 0.02
 _RESUBSCRIBE: Final = Backoff(base_s=0.2, cap_s=3.0, floor_s=0.05)
 
@@ -42,7 +44,7 @@ class Subscription:
 
 
 class Consumer:
-    """Consume sources on one channel. `observe`, `hold`, `release` and `cancel` may come from any thread.
+    """Consume sources on one channel. `observe`, `pause`, `resume` and `cancel` may come from any thread.
 
     ``deliver`` is called on the link thread with all that one read gave; it must be quick and not raise.
     """
@@ -51,23 +53,19 @@ class Consumer:
         self, connection: Connection, sources: Sequence[Source], deliver: Deliver, prefix: str, prefetch: Prefetch
     ) -> None:
         self.name = "consumer"
-        self.tags: Tags | None = None
         self._connection = connection
         self._post = connection.thread.post
         self._deliver = deliver
         self._prefetch = prefetch
         self._declarer = Declarer(connection, prefix)
         self._subscriptions = [Subscription(source) for source in sources]
-        self._by_tag: dict[bytes, str] = {}
-        self._batch: list[Delivery] = []
         self._channel: Channel | None = None
+        self._reception: Reception | None = None
         self._numbers = count(1)
         self._ending: deque[str] = deque()
         self._is_ending = False
         self._holding = False
         self._cancelled: list[Callable[[], object]] | None = None
-        self._now = connection.thread.clock.monotonic
-        self._read_at_s = 0.0
         self._drops = Drops()
 
     # --- from any thread ----------------------------------------------------------------------
@@ -130,8 +128,9 @@ class Consumer:
 
     def _opened(self, channel: Channel) -> None:
         self._channel = channel
-        self.tags = Tags(channel.channel_number, self, self._drops)
-        self._connection.tap.sinks[channel.channel_number] = self
+        tags = Tags(channel.channel_number, self, self._drops)
+        self._reception = Reception(tags, self._deliver, self._connection.thread.clock)
+        self._connection.tap.sinks[channel.channel_number] = self._reception
         channel.add_on_close_callback(self._closed)
         channel.add_on_cancel_callback(self._cancelled_by_broker)
         self._subscribe_all()
@@ -153,14 +152,13 @@ class Consumer:
 
     def _channel_ends(self) -> None:
         self._channel = None
-        self._by_tag.clear()
         self._ending.clear()
         self._is_ending = False
-        self._batch.clear()
         for subscription in self._subscriptions:
             subscription.tag = None
-        if self.tags is not None:
-            self.tags.end()
+        if self._reception is not None:
+            self._reception.tags.end()
+            self._reception = None
         self._tell_if_cancelled()
 
     # --- subscribing --------------------------------------------------------------------------
@@ -178,8 +176,11 @@ class Consumer:
 
         What an ended subscription has lent counts against no prefetch, so without this each renewal
         could hold a prefetch more. At least all places may be busy: half the prefetch is never less.
+        What living subscriptions may hold is no reason to wait, or busy ones would keep an idle one out.
         """
-        return self.tags is not None and self.tags.out() <= self._prefetch.current // 2
+        living = sum(subscription.tag is not None for subscription in self._subscriptions)
+        allowed = living * self._prefetch.share(len(self._subscriptions)) + self._prefetch.current // 2
+        return self._reception is not None and self._reception.tags.out() <= allowed
 
     def _subscribe(self, subscription: Subscription) -> None:
         """Declare first: to consume a queue that is not there would cost the channel and all that is out."""
@@ -201,7 +202,8 @@ class Consumer:
         """Subscribe under a fresh tag: a reused one with unacked messages kills the connection on 3.10."""
         source = subscription.source
         tag = subscription.tag = f"{source.name}-{next(self._numbers)}"
-        self._by_tag[tag.encode()] = source.name
+        if self._reception is not None:
+            self._reception.expect(tag, source.name)
         prefetch = self._prefetch.share(len(self._subscriptions))
         channel.basic_qos(prefetch_count=prefetch)
         channel.basic_consume(
@@ -217,7 +219,8 @@ class Consumer:
 
     def _cancelled_by_broker(self, frame: Any) -> None:
         tag = str(frame.method.consumer_tag)
-        self._by_tag.pop(tag.encode(), None)
+        if self._reception is not None:
+            self._reception.expect_no_more(tag)
         if tag in self._ending:
             self._ending.remove(tag)
         for subscription in self._subscriptions:
@@ -271,44 +274,15 @@ class Consumer:
 
     def _ended(self, tag: str) -> None:
         self._is_ending = False
-        self._by_tag.pop(tag.encode(), None)  # until now deliveries that were under way had a name
+        if self._reception is not None:
+            self._reception.expect_no_more(tag)
         self._end_next()
 
     def _tell_if_cancelled(self) -> None:
-        if self._cancelled and not self._by_tag:
+        if self._cancelled and (self._reception is None or not self._reception.expects_any()):
             waiting, self._cancelled = self._cancelled, []
             for done in waiting:
                 done()
-
-    # --- deliveries (a sink of the tap) -------------------------------------------------------
-
-    def delivered(
-        self, consumer_tag: bytes, tag: int, redelivered: bool, address: bytes, header: bytes, body: bytes
-    ) -> None:
-        """Note a message until the read ends."""
-        tags = self.tags
-        if tags is None:
-            return
-        tags.lent(tag)
-        queue = self._by_tag.get(consumer_tag)
-        if queue is None:
-            tags.settle(-tag)
-            return
-        if not self._batch:
-            self._read_at_s = self._now()
-        self._batch.append(Delivery(queue, body, redelivered, self._read_at_s, header, address, tags, tag))
-
-    def confirmed(self, tag: int, multiple: bool, positive: bool) -> None:
-        """Never called: nothing is published on this channel."""
-
-    def read_ends(self) -> None:
-        """Hand over what the read gave."""
-        if self._batch:
-            batch, self._batch = self._batch, []
-            try:
-                self._deliver(batch)
-            except Exception as error:  # noqa: BLE001  (the seam: a bug must not cost the connection all it holds)
-                events.loop_failed(self.name, error)  # the batch stays unacked: no loss, and no hot loop
 
 
 def _unreached(*_arguments: object) -> None:

@@ -132,11 +132,9 @@ def test_a_channel_that_the_broker_closes_is_opened_again(
 ) -> None:
     fill(link, settings, queue, 1)
     held = Held()
-    consumer = consume(link, settings(), queue, held)
+    consume(link, settings(), queue, held)
     eventually(lambda: len(held.all) == 1)
-    tags = consumer.tags
-    assert tags is not None
-    tags.settle(4711)  # the broker closes a channel on which a tag is settled that it never gave
+    held.all[0]._tags.settle(4711)  # the broker closes a channel on which a tag is settled that it never gave
     eventually(lambda: len(held.all) == 2)
     assert not held.all[0].alive()
     assert held.all[1].alive()
@@ -241,6 +239,25 @@ def test_several_queues_are_consumed_and_cancelled_together(
     for delivery in held.all:
         delivery.ack()  # a quorum queue counts a cancelled consumer until it has settled
     eventually(lambda: [consumers(broker, each) for each in queues] == [0, 0, 0])
+
+
+def test_p06_a_queue_is_subscribed_again_however_full_the_others_are(
+    link: Link, settings: Settle, broker: Broker, queue: str
+) -> None:
+    queues = [f"{queue}.{number}" for number in range(4)]
+    for each in queues:
+        broker.doom(names.work_queue("test", each), names.dead_queue("test", each))
+    for each in queues[1:]:
+        fill(link, settings, each, 20)
+    held = Held()
+    connection = link.connection(settings(), "consume")
+    prefetch = Prefetch(8, 16)
+    consumer = Consumer(connection, work("test", queues), held.deliver, "test", prefetch)
+    consumer.start()
+    eventually(lambda: len(held.all) == 3 * prefetch.share(4))
+    broker.channel().queue_delete(names.work_queue("test", queues[0]))
+    eventually(lambda: not consumer.is_subscribed())
+    eventually(consumer.is_subscribed)
 
 
 def test_a_large_body_comes_whole(link: Link, settings: Settle, broker: Broker, queue: str) -> None:
