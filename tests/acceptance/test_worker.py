@@ -153,3 +153,14 @@ def test_p11_a_killed_supervisor_leaves_no_worker_consuming(real_fleet: RealFlee
     eventually(lambda: not any(alive(pid) for pid in pids.values()))
     real_fleet.send(book.note.message("later"))
     eventually(lambda: broker.depth(names.work_queue(broker.prefix, "jobs")) == 1)
+
+
+def test_p55_a_queue_with_other_arguments_is_one_clear_refusal_at_boot(
+    real_fleet: RealFleet, broker: BrokerView
+) -> None:
+    queue = names.work_queue(broker.prefix, "jobs")
+    broker.channel.queue_declare(queue, durable=True, arguments={"x-queue-type": "quorum"})
+    real_fleet.up()
+    assert real_fleet.exit_code() == Exit.MISCONFIGURED
+    assert f"{queue}: x-dead-letter-exchange should be" in real_fleet.errors()
+    assert "smena topology diff" in real_fleet.errors()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from smena.amqp.link import Connection
-from smena.errors import DatabaseLost
+from smena.errors import BrokerLost, DatabaseLost
 from smena.lifecycle import Service
 from smena.settings import Settings
 from smena.store.database import Database
@@ -46,8 +46,8 @@ class Role:
 
 def live(role: Role, settings: Settings, child: Child) -> int:
     """Run the role until a drain is asked for and done; return the exit code."""
-    while not _passes(role.check):
-        child.report(role.board.snapshot(), {}, ["database"])
+    while lost := _lost(role.check):
+        child.report(role.board.snapshot(), {}, lost)
         if child.wait(_ASK_AGAIN_S):
             return Exit.DRAINED
     role.services.start()
@@ -75,10 +75,12 @@ def unreachable(connection: Connection, pulse: Pulse) -> list[str]:
     return [name for name, is_there in (("broker", broker_takes), ("database", pulse.beats())) if not is_there]
 
 
-def _passes(check: Callable[[], None]) -> bool:
-    """Say whether the check passed; False where the database does not answer yet."""
+def _lost(check: Callable[[], None]) -> list[str]:
+    """Return what did not answer the check; nothing where it passed."""
     try:
         check()
     except DatabaseLost:
-        return False
-    return True
+        return ["database"]
+    except BrokerLost:
+        return ["broker"]
+    return []

@@ -25,6 +25,7 @@ from smena.settings import Settings
 from smena.store import faults as store_faults
 from smena.store.database import Database
 from smena.telemetry.tally import Board
+from workers.broker import topology_check
 from workers.broker.consumer import Consumer, Deliver
 from workers.broker.prefetch import Prefetch
 from workers.broker.source import work
@@ -75,6 +76,7 @@ class WorkerProcess:
         self._name = child.name
         self._board = Board()
         self._registry = load_books(settings.books)
+        self._queues = wanted_queues(self._registry, settings.worker.queues)
         self._database = open_database(settings, child.name)
         self._recorder = child.recorder(settings.worker.threads + settings.worker.concurrency)
         self._build_link()
@@ -149,11 +151,10 @@ class WorkerProcess:
 
     def _build_consumer(self, deliver: Deliver) -> None:
         prefix, worker = self._settings.amqp.prefix, self._settings.worker
-        queues = wanted_queues(self._registry, worker.queues)
-        kinds = {actor.is_async for actor in self._registry.actors() if actor.queue in queues}
+        kinds = {actor.is_async for actor in self._registry.actors() if actor.queue in self._queues}
         places = worker.threads * (False in kinds) + worker.concurrency * (True in kinds)
         prefetch = Prefetch(places, worker.prefetch_max)
-        self._consumer = Consumer(self._consuming, work(prefix, queues), deliver, prefix, prefetch)
+        self._consumer = Consumer(self._consuming, work(prefix, self._queues), deliver, prefix, prefetch)
 
     def _context_maker(self, once: Once | None) -> MakeContext:
         resources = self._registry.resources
@@ -183,6 +184,7 @@ class WorkerProcess:
     def _check(self) -> None:
         if self._database is not None:
             check_schema(self._database)
+        topology_check.check(self._settings.amqp, self._queues)
 
     def _unreachable(self, pulse: Pulse | None) -> list[str]:
         if pulse is not None:
