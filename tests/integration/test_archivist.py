@@ -35,7 +35,7 @@ class Returned:
     def __enter__(self) -> list[int]:
         levels: list[int] = []
         self._leave = events.subscribe(
-            lambda occurrence: levels.append(occurrence.fields["level"]), only=[events.CANARY_RETURNED]
+            lambda occurrence: levels.append(occurrence.fields["delay_level"]), only=[events.CANARY_RETURNED]
         )
         return levels
 

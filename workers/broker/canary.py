@@ -94,7 +94,7 @@ class Canaries:
                 delivery.ack()  # somebody else's message: there is nobody to tell
                 continue
             late_s = (self._clock.now_ms() - note.sent_at_ms) / 1000 - held_s(note.level)
-            events.emit(events.CANARY_RETURNED, level=note.level, late_s=round(late_s, 3))
+            events.emit(events.CANARY_RETURNED, delay_level=note.level, late_s=round(late_s, 3))
             flight = self._flights.get(note.level)
             if flight is not None:
                 flight.is_out = False
@@ -115,7 +115,7 @@ class Canaries:
             late_s = passed_s - held_s(level)
             if late_s <= grace_s(level):
                 return
-            events.emit(events.CANARY_LATE, level=level, late_s=round(late_s, 3))
+            events.emit(events.CANARY_LATE, delay_level=level, late_s=round(late_s, 3))
         elif flight is not None and passed_s < max(_LEAST_PERIOD_S, _PERIODS * held_s(level)):
             return
         self._send(level)

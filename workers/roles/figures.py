@@ -27,7 +27,7 @@ def count_events(board: Board) -> Callable[[], None]:
             case events.RELAY_CLAIM_LOST:
                 board.add(metric.STALE_WRITES, "outbox", by=fields["rows"])
             case events.CANARY_LATE | events.CANARY_RETURNED:
-                late_s[str(fields["level"])] = fields["late_s"]
+                late_s[str(fields["delay_level"])] = fields["late_s"]
             case events.LOOP_FAILED:
                 board.add(metric.LOOP_FAILURES, fields["loop"])
 

@@ -49,7 +49,7 @@ def test_canaries_come_back_through_their_levels(link: Link, settings: Settle, t
     eventually(consumer.is_subscribed)
     canaries.start()
     try:
-        eventually(lambda: {one.fields["level"] for one in told} >= {0, 1, 2})
+        eventually(lambda: {one.fields["delay_level"] for one in told} >= {0, 1, 2})
     finally:
         assert canaries.stop(Deadline.within(5, SYSTEM))
     assert all(one.event is events.CANARY_RETURNED for one in told)
