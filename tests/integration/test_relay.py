@@ -211,7 +211,7 @@ def test_p39_an_outage_of_the_broker_parks_nothing(
     start_relay: StartRelay,
 ) -> None:
     proxy, url = proxied(amqp.required_urls()[0])
-    start_relay(Amqp(urls=url, prefix=amqp.prefix, publish_timeout_s=0.5))  # type: ignore[arg-type]
+    start_relay(Amqp(urls=url, prefix=amqp.prefix, publish_timeout_s=0.5))
     proxy.deafen()
     jobs = [job(number) for number in range(50)]
     add(database, *jobs)

@@ -114,12 +114,12 @@ def test_p51_a_traceback_shows_no_values_of_local_variables(configure: Configure
 def test_what_libraries_say_comes_in_the_same_lines(configure: Configure, tmp_path: Path) -> None:
     telemetry, path = only_file(tmp_path)
     configure(telemetry)
-    logging.getLogger("pika.adapters").warning("connection %s lost", "amqp://u:hunter22@h/")
+    logging.getLogger("somebody.elses").warning("connection %s lost", "amqp://u:hunter22@h/")
     broken = logging.LogRecord("odd", 35, "odd.py", 7, "%s %s", ("one",), None)
     logs.LibraryHandler().emit(broken)
     first, second = lines_of(path)
     assert first["event"] == "connection amqp://u:***@h/ lost"
-    assert first["logger"] == "pika.adapters"
+    assert first["logger"] == "somebody.elses"
     assert "unreadable record" in second["event"]
 
 

@@ -34,7 +34,7 @@ def inbox() -> Inbox:
 
 @pytest.fixture
 def messages(inbox: Inbox) -> NextMessages:
-    amqp = Amqp(urls="amqp://guest:guest@127.0.0.1:1/")  # type: ignore[arg-type]  # converted by the model
+    amqp = Amqp(urls="amqp://guest:guest@127.0.0.1:1/")
     publisher = Publisher(Connection(LinkThread(), amqp, "test"), amqp, SYSTEM)
     settler: Any = inbox
     return NextMessages(publisher, settler, "worker-0", SYSTEM)

@@ -206,7 +206,7 @@ def test_unwise_values_in_production_are_only_said() -> None:
 def test_settings_cannot_be_changed() -> None:
     settings = load(env={})
     with pytest.raises(ValidationError):
-        settings.worker.threads = 3
+        settings.worker.threads = 3  # type: ignore[misc]  # what the test is about
     with pytest.raises(ValidationError):
         settings.profile = "production"  # type: ignore[misc]
 
