@@ -56,7 +56,9 @@ class Pool:
         self._size = bounds.processes or len(os.sched_getaffinity(0))
         self._tell_broken = tell_broken
         self._clock = clock
-        self._keeper = Keeper(launch, self, bounds.max_memory_mib, bounds.recycle_memory_mib)
+        self._keeper = Keeper(
+            launch, self, max_memory_mib=bounds.max_memory_mib, recycle_memory_mib=bounds.recycle_memory_mib
+        )
         self._changing = threading.Lock()
         self._living: set[PoolProcess] = set()
         self._idle: list[PoolProcess] = []
@@ -78,7 +80,7 @@ class Pool:
             began_s = self._clock.monotonic()
             try:
                 kind, body = process.call(frame, limit_s)
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001 - raised again when the step is dead
                 ending = self._discard(process).result(_KILL_S)
                 self._judge(process, error, ending, fn, limit_s, began_s)
                 continue
@@ -96,7 +98,7 @@ class Pool:
             began_s = self._clock.monotonic()
             try:
                 kind, body = await process.acall(frame, limit_s)
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001 - raised again when the step is dead
                 # Shielded, for the step is to be dead before a cancelled job is told so.
                 ending = await asyncio.shield(asyncio.wrap_future(self._discard(process)))
                 self._judge(process, error, ending, fn, limit_s, began_s)
@@ -157,7 +159,7 @@ class Pool:
         self._deaths = 0
         self.is_broken = False
         events.emit(events.POOL_MENDED)
-        self._tell_broken(False)
+        self._tell_broken(self.is_broken)
 
     # --- lending
 
@@ -295,9 +297,7 @@ class Pool:
         return StepDied(step=step, how=ending.how, peak_mib=ending.peak_mib, ran_s=ran_s)
 
     def _tell(self, step: str, why: str, ending: Ending, ran_s: float) -> None:
-        events.emit(
-            events.POOL_STEP_ENDED, step=step, why=why, how=ending.how, peak_mib=ending.peak_mib, ran_s=ran_s
-        )
+        events.emit(events.POOL_STEP_ENDED, step=step, why=why, how=ending.how, peak_mib=ending.peak_mib, ran_s=ran_s)
 
     def _count_death(self, error: SmenaError) -> None:
         self._deaths += 1
@@ -309,6 +309,6 @@ class Pool:
             self.is_broken = True
             self._why_broken = PoolBroken(str(error))
         events.emit(events.POOL_BROKEN, deaths=self._deaths, error=str(error))
-        self._tell_broken(True)
+        self._tell_broken(self.is_broken)
         self._keeper.start()
         self._keeper.mend()

@@ -91,9 +91,9 @@ def value(kind: bytes, body: bytes | bytearray, step: str, most_bytes: int) -> A
             except Exception as error:
                 raise NotPicklable(error_text(error), step=step, what="result") from error
         case Kind.ERROR:
-            error, trace = pickle.loads(body)  # noqa: S301 - tried in the pool process
-            error.add_note(trace)
-            raise error
+            raised, trace = pickle.loads(body)  # noqa: S301 - tried in the pool process
+            raised.add_note(trace)
+            raise raised
         case Kind.OUT_OF_MEMORY:
             raise OutOfMemory(step=step)
         case Kind.TOO_LARGE:

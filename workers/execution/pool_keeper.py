@@ -49,7 +49,9 @@ class Owner(Protocol):
 class Keeper:
     """The thread that owns the server and the life of each process."""
 
-    def __init__(self, launch: Callable[[], Server], owner: Owner, max_memory_mib: int, recycle_memory_mib: int) -> None:
+    def __init__(
+        self, launch: Callable[[], Server], owner: Owner, *, max_memory_mib: int, recycle_memory_mib: int
+    ) -> None:
         self._launch = launch
         self._owner = owner
         self._max_bytes, self._recycle_bytes = max_memory_mib * _MIB, recycle_memory_mib * _MIB

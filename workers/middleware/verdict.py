@@ -81,7 +81,8 @@ class Judge:
             case Overdue():
                 return Dead(known.code, error)
             case PoolBusy():
-                return Snooze(BUSY_POOL_PAUSE_S * random.uniform(0.5, 1.5), known.code)
+                pause_s = BUSY_POOL_PAUSE_S * random.uniform(0.5, 1.5)  # noqa: S311 - jitter
+                return Snooze(pause_s, known.code)
             case PoolBroken():
                 return Returned(known.code)
             case Transient():

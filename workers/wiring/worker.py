@@ -154,7 +154,8 @@ class WorkerProcess:
 
     def _build_settling(self) -> None:
         settlements = None if self._database is None else Settlements(self._database)
-        self._settler = Settler(self._publisher, settlements, self._settings.worker.settle_backlog, partial(self._hold, "settler"))
+        backlog, hold = self._settings.worker.settle_backlog, partial(self._hold, "settler")
+        self._settler = Settler(self._publisher, settlements, backlog, hold)
         self._messages = NextMessages(self._publisher, self._settler, self._name, SYSTEM)
         self._recall = None if settlements is None else Recall(settlements, self._messages, self._start)
 

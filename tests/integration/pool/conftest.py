@@ -33,9 +33,7 @@ def make_pool(told: Told) -> Iterator[MakePool]:
 
     def make(start: Callable[[], Server] | None = None, **bounds: Any) -> Pool:
         overrides = {f"pool.{name}": value for name, value in bounds.items()}
-        orders = Orders(
-            role="worker", module="", post=0, supervisor_pid=os.getpid(), state_dir="", overrides=overrides
-        )
+        orders = Orders(role="worker", module="", post=0, supervisor_pid=os.getpid(), state_dir="", overrides=overrides)
         pool = Pool(Bounds(**bounds), start or (lambda: launch(orders)), told.append)
         pools.append(pool)
         return pool

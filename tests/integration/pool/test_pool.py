@@ -156,11 +156,13 @@ def test_a_step_out_of_time_ends_with_all_it_has_started(make_pool: MakePool, tm
     pool = make_pool(processes=1)
     pool.run(steps.add, (1, 1))
     family = tmp_path / "family"
+
+    def run() -> None:
+        args = (steps.with_family, (str(family),), 3.0)
+        asyncio.run(pool.arun(*args)) if is_async else pool.run(*args)
+
     with pytest.raises(TimedOut) as late:
-        if is_async:
-            asyncio.run(pool.arun(steps.with_family, (str(family),), 3.0))
-        else:
-            pool.run(steps.with_family, (str(family),), 3.0)
+        run()
     assert late.value.facts["timeout_s"] == 3.0
     members = told_in(family)
     assert len(members) == 4
@@ -328,4 +330,3 @@ def test_the_death_of_the_server_ends_no_step(make_pool: MakePool, tmp_path: Pat
     server._program.kill()
     assert running.result(10) is None
     assert len({in_thread(pool.run, steps.nap, (0.3,)).result(10) for _ in range(2)} | {0}) >= 2
-
