@@ -46,7 +46,9 @@ class ChargeUnknown(Permanent):
 @book.actor(queue="receipts", once=lambda invoice: invoice)
 def render(ctx: Context, session: Session, /, invoice: str) -> None:
     """Draw the receipt of a charged invoice and keep it; file and row stand, or neither counts."""
-    charge = session.execute(select(charges.c.lines, charges.c.amount).where(charges.c.invoice == invoice)).one_or_none()
+    charge = session.execute(
+        select(charges.c.lines, charges.c.amount).where(charges.c.invoice == invoice)
+    ).one_or_none()
     if charge is None:
         raise ChargeUnknown(invoice=invoice)
     image = ctx.cpu(draw, invoice, charge.lines, charge.amount, timeout_s=DRAW_S)

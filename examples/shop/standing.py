@@ -34,8 +34,7 @@ FROM smena.outbox WHERE attempt = 1 AND snoozes = 0
 
 @dataclass(frozen=True)
 class Standing:
-    """The run at one moment. ``charge_jobs``, ``mail_jobs`` and ``receipt_jobs`` are outbox rows; ``unsent`` those not yet
-    relayed.
+    """The run at one moment. The ``…_jobs`` are outbox rows; ``unsent`` those not yet relayed.
 
     ``is_delayed`` says whether a job that was put off may still be under way through the delay levels.
     """

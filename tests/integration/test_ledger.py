@@ -127,7 +127,7 @@ def test_a_perfect_run_holds(judged: Callable[..., Verdict]) -> None:
         ("UPDATE shop.charges SET amount = 22.08 WHERE invoice = '536365'", 0, 0, 1, "charge_wrong 536365"),
         ("UPDATE shop.charges SET lines = 1 WHERE invoice = '536365'", 0, 0, 1, "charge_wrong 536365"),
         ("UPDATE shop.receipts SET sha256 = '' WHERE invoice = '536365'", 0, 0, 1, "receipt_wrong 536365"),
-        ("INSERT INTO shop.receipts SELECT * FROM shop.receipts WHERE job_id = 'r2'", 0, 1, 0, "receipt_doubled C536367"),
+        ("INSERT INTO shop.receipts SELECT * FROM shop.receipts LIMIT 1", 0, 1, 0, "receipt_doubled 536365"),
         ("UPDATE shop.sales SET amount = -1.86 WHERE line_number = 5", 0, 0, 1, "sale_wrong 5"),
         ("UPDATE shop.sales SET quantity = NULL WHERE line_number = 5", 0, 0, 1, "sale_wrong 5"),
         ("INSERT INTO shop.sales VALUES (4, 'x', 'y', 1, 1, 's4')", 0, 0, 1, "sale_wrong 4"),
@@ -226,12 +226,13 @@ def test_a_receipt_that_is_not_there_once_and_whole_is_found(
 
 
 def test_a_receipt_of_another_sum_is_wrong_though_its_hash_fits(
-    judged: Callable[..., Verdict], receipts: Path
+    judged: Callable[..., Verdict], receipts: Path, connection: Connection
 ) -> None:
     image = shop_receipts.draw("536365", 2, Decimal("22.08"))
     _first(receipts).write_bytes(image)
-    fits = f"UPDATE shop.receipts SET sha256 = '{hashlib.sha256(image).hexdigest()}' WHERE invoice = '536365'"
-    assert judged(fits).examples == ["receipt_wrong 536365"]
+    row = "UPDATE shop.receipts SET sha256 = %s WHERE invoice = '536365'"
+    connection.execute(row, (hashlib.sha256(image).hexdigest(),))
+    assert judged().examples == ["receipt_wrong 536365"]
 
 
 def test_the_program_tells_by_its_exit_status(

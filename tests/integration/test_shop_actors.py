@@ -103,7 +103,8 @@ def test_a_receipt_is_a_whole_image_and_a_row_with_its_hash(
     [file] = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert row.path == str(file.relative_to(tmp_path))
     assert row.sha256 == hashlib.sha256(file.read_bytes()).hexdigest()
-    assert Image.open(file).size == receipts.SIZE
+    with Image.open(file) as image:
+        assert image.size == receipts.SIZE
     assert receipts.draw("536365", 2, Decimal("22.082")) == file.read_bytes()
 
 
