@@ -244,7 +244,10 @@ POOL_BROKEN = Event(
     {"deaths": "steps that died, or starts that failed, in a row", **_ERROR},
 )
 POOL_GREW = Event(
-    "pool.grew", "info", "A pool process was started.", {"pid": "its id", "processes": "how many there are now"}
+    "pool.grew",
+    "info",
+    "A pool process was started.",
+    {"pool_process": "its process id", "processes": "how many there are now"},
 )
 POOL_MENDED = Event("pool.mended", "info", "CPU steps can be run again.", {})
 POOL_STEP_ENDED = Event(

@@ -138,7 +138,7 @@ class Pool:
         with self._changing:
             self._starting -= 1
             self._living.add(process)
-        events.emit(events.POOL_GREW, pid=process.pid, processes=len(self._living))
+        events.emit(events.POOL_GREW, pool_process=process.pid, processes=len(self._living))
         self._offer(process)
 
     def not_started(self, error: PoolBroken) -> None:

@@ -209,8 +209,9 @@ def test_a_step_may_not_allocate_more_than_its_limit(make_pool: MakePool) -> Non
     pool = make_pool(processes=1, max_memory_mib=256)
     assert pool.run(steps.hoard, (32,)) == 32 << 20
     before = pool.run(steps.pid, ())
-    with pytest.raises(OutOfMemory):
+    with pytest.raises(OutOfMemory) as refused:
         pool.run(steps.hoard, (400,))
+    assert "resident_mib" not in refused.value.facts  # it was refused, not seen to have taken it
     assert pool.run(steps.pid, ()) != before
 
 
@@ -263,15 +264,28 @@ def test_large_values_travel_whole(make_pool: MakePool) -> None:
 
 
 def test_a_full_queue_puts_the_job_off(make_pool: MakePool, tmp_path: Path) -> None:
-    pool = make_pool(processes=1, queue=1, wait_s=0.5)
-    held = in_thread(pool.run, steps.note_and_nap, (str(tmp_path / "held"), 2.0))
+    pool = make_pool(processes=1, queue=1)
+    held = in_thread(pool.run, steps.note_until, (str(tmp_path / "held"), str(tmp_path / "go")))
     told_in(tmp_path / "held")
     waiting = in_thread(pool.run, steps.add, (1, 1))
     eventually(lambda: pool.standing()["waiting"] == 1)
     with pytest.raises(PoolBusy, match="too many"):
         pool.run(steps.add, (1, 1))
+    (tmp_path / "go").touch()
+    assert waiting.result(10) == 2
+    held.result(10)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_who_waits_too_long_is_put_off(make_pool: MakePool, tmp_path: Path, is_async: bool) -> None:
+    pool = make_pool(processes=1)
+    held = in_thread(pool.run, steps.note_until, (str(tmp_path / "held"), str(tmp_path / "go")))
+    told_in(tmp_path / "held")
+    pool._bounds = pool._bounds.model_copy(update={"wait_s": 0.1})
     with pytest.raises(PoolBusy, match="free"):
-        waiting.result(10)
+        _ = asyncio.run(pool.arun(steps.add, (1, 1))) if is_async else pool.run(steps.add, (1, 1))
+    assert pool.standing()["waiting"] == 0
+    (tmp_path / "go").touch()
     held.result(10)
 
 
