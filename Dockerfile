@@ -13,9 +13,9 @@ COPY sharding/ sharding/
 COPY workers/ workers/
 RUN pip install --constraint constraints.txt hatchling
 RUN pip wheel --no-deps --no-build-isolation --wheel-dir wheels ./packaging/smena ./packaging/fleet
-# An environment without pip: what is in it is all that there will be. `httpx` is what the shop's actors import.
+# An environment without pip: what is in it is all that there will be. `httpx` and `pillow` are what the actors import.
 RUN python -m venv --without-pip /opt/smena
-RUN pip --python /opt/smena/bin/python install --constraint constraints.txt wheels/*.whl httpx
+RUN pip --python /opt/smena/bin/python install --constraint constraints.txt wheels/*.whl httpx pillow
 
 FROM python:${PYTHON}-slim
 COPY --from=build /opt/smena /opt/smena

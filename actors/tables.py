@@ -50,3 +50,15 @@ charges = sa.Table(
     sa.Column("charged_at", sa.DateTime(timezone=True), nullable=False, server_default=_NOW),
 )
 """What was charged: one row for each invoice; negative for a cancellation."""
+
+receipts = sa.Table(
+    "receipts",
+    metadata,
+    sa.Column("invoice", sa.Text, primary_key=True),
+    # Below the folder of the receipts.
+    sa.Column("path", sa.Text, nullable=False, unique=True),
+    # Of the file's content, in hexadecimal.
+    sa.Column("sha256", sa.Text, nullable=False),
+    sa.Column("job_id", sa.Text, nullable=False),
+)
+"""What was drawn: one image for each charge."""

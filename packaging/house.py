@@ -149,7 +149,7 @@ COMMANDS: Final = {
     "demo": Command("process a shop's sales on a real fleet, kill a worker meanwhile, and judge the result", demo),
     "test": Command("run the tests (arguments go to pytest)", test),
     "check": Command("lint, format, types and import floors; --proofs: each guard is missed when taken out", check),
-    "bench": Command("measure beside other systems: drain, publish, latency, outbox, once", bench),
+    "bench": Command("measure beside other systems: drain, publish, latency, outbox, once, cpu", bench),
     "local": Command("private RabbitMQ, PostgreSQL and Valkey: up, down, status, env", local),
     "build": Command("build the wheels smena and smena-fleet into dist/", build),
     "shell": Command("a shell with the services up and their addresses set", shell),

@@ -15,30 +15,42 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, asyn
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from types import MappingProxyType, TracebackType
-from typing import Any, Final, TypeVar, cast, overload
+from typing import Any, Final, Protocol, TypeVar, TypeVarTuple, cast, overload
 
 import structlog
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
 from smena.clock import SYSTEM, Clock
-from smena.errors import Misconfigured
+from smena.errors import Misconfigured, Overdue
 from smena.job import Job
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 _NO_RESOURCES: Final[Mapping[Callable[..., Any], Any]] = MappingProxyType({})
+
+
+class CpuSteps(Protocol):
+    """The worker's process pool, as a context uses it."""
+
+    def run(self, fn: Callable[..., T], args: tuple[Any, ...], timeout_s: float | None) -> T:
+        """Run the step in a pool process and return its result; for a thread."""
+
+    async def arun(self, fn: Callable[..., T], args: tuple[Any, ...], timeout_s: float | None) -> T:
+        """Run the step in a pool process; for a coroutine."""
 
 
 class Context:
     """What one job in one attempt may know and use.
 
     ``transaction`` and ``atransaction`` open a new transaction of the process's database; without a
-    database they are left out. ``resources`` maps a provider's function to its open value.
+    database they are left out. ``resources`` maps a provider's function to its open value. ``steps`` is the process
+    pool; without it a CPU step runs where it is called.
     In a unit test ``Context(Job(actor="mail.confirm", queue="mail"))`` is a whole context.
     """
 
-    __slots__ = ("_atransaction", "_log", "_resources", "_transaction", "actor", "clock", "effect", "job")
+    __slots__ = ("_atransaction", "_log", "_resources", "_steps", "_transaction", "actor", "clock", "effect", "job")
 
     effect: Session | AsyncSession | None
     """The session whose commit makes this job's effect durable, while such a transaction is open."""
@@ -52,6 +64,7 @@ class Context:
         transaction: Callable[[], AbstractContextManager[Session]] | None = None,
         atransaction: Callable[[], AbstractAsyncContextManager[AsyncSession]] | None = None,
         resources: Mapping[Callable[..., Any], Any] = _NO_RESOURCES,
+        steps: CpuSteps | None = None,
     ) -> None:
         self.job = job
         self.actor = actor or job.actor
@@ -60,6 +73,7 @@ class Context:
         self._transaction = transaction
         self._atransaction = atransaction
         self._resources = resources
+        self._steps = steps
         self._log: structlog.typing.FilteringBoundLogger | None = None
 
     @property
@@ -91,6 +105,32 @@ class Context:
         if self.job.deadline_ms is None:
             return None
         return (self.job.deadline_ms - self.clock.now_ms()) / 1000
+
+    def cpu(self, fn: Callable[[*Ts], T], *args: *Ts, timeout_s: float | None = None) -> T:
+        """Run a CPU step in the worker's process pool and return its result.
+
+        ``fn`` is a function of a module, its arguments and result can be pickled; it computes, and sends and stores
+        nothing. It ends within ``timeout_s`` (default: the setting `pool.timeout_s`) and the job's deadline, or is
+        killed with all it has started: `TimedOut`. Also raises `StepDied`, `OutOfMemory`, `NotPicklable`,
+        `StepTooLarge`, and what the step itself raises.
+        """
+        if self._steps is None:
+            return fn(*args)
+        return self._steps.run(fn, args, self._step_limit_s(timeout_s))
+
+    async def acpu(self, fn: Callable[[*Ts], T], *args: *Ts, timeout_s: float | None = None) -> T:
+        """Run a CPU step in the worker's process pool without holding the event loop; the twin of `cpu`."""
+        if self._steps is None:
+            return fn(*args)
+        return await self._steps.arun(fn, args, self._step_limit_s(timeout_s))
+
+    def _step_limit_s(self, timeout_s: float | None) -> float | None:
+        left_s = self.deadline_s()
+        if left_s is None:
+            return timeout_s
+        if left_s <= 0:
+            raise Overdue(actor=self.actor)
+        return left_s if timeout_s is None else min(timeout_s, left_s)
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:

@@ -106,6 +106,30 @@ class TimedOut(Transient):
     code = "timed_out"
 
 
+class PoolBusy(Transient):
+    """No process of the pool was free for a CPU step; the job comes back and its attempt is not spent."""
+
+    code = "pool_busy"
+
+
+class PoolBroken(Transient):
+    """The process pool cannot run CPU steps now; the job waits for it and its attempt is not spent."""
+
+    code = "pool_broken"
+
+
+class StepDied(Transient):
+    """The process of a CPU step died while the step ran."""
+
+    code = "step_died"
+
+
+class OutOfMemory(Transient):
+    """A CPU step needed more memory than a pool process may have."""
+
+    code = "out_of_memory"
+
+
 # --- The operator acts -----------------------------------------------------------------------
 
 
@@ -143,6 +167,18 @@ class NoQueue(Permanent):
     code = "no_queue"
 
 
+class NotPicklable(Permanent):
+    """A CPU step's function, arguments or result cannot cross to another process."""
+
+    code = "not_picklable"
+
+
+class StepTooLarge(Permanent):
+    """A CPU step's arguments or result are larger than they may be."""
+
+    code = "step_too_large"
+
+
 class Unsendable(Permanent):
     """The job cannot be sent as it is."""
 
@@ -165,6 +201,15 @@ class Unroutable(Unsendable):
     """RabbitMQ has no queue for the message."""
 
     code = "unroutable"
+
+
+# --- Nobody knows: tried a few times -------------------------------------------------------------
+
+
+class StepFailed(SmenaError):
+    """A CPU step raised an error that cannot cross to another process, or asked to exit."""
+
+    code = "step_failed"
 
 
 # --- Nobody acts: drop and count -------------------------------------------------------------

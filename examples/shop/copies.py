@@ -1,4 +1,4 @@
-"""Send a second copy of every twentieth charge and mail, under the same id, once the relay has sent it.
+"""Send a second copy of every twentieth charge, mail and receipt, under the same id, once the relay has sent it.
 
 Brokers and relays deliver at least once; this makes it happen often. The rows are told apart by state,
 not by "id greater than the last seen", which would pass over rows that commit late.
@@ -16,7 +16,7 @@ from smena.amqp import codec
 from smena.job import Job
 
 EVERY: Final = 20
-ACTORS: Final = ("payments.charge", "mail.confirm")
+ACTORS: Final = ("payments.charge", "mail.confirm", "receipts.render")
 
 _SEEN: Final = "CREATE TEMP TABLE seen (seq bigint PRIMARY KEY, actor text)"
 _NEWLY_SENT: Final = """

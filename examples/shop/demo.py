@@ -142,7 +142,8 @@ class Demo:
             depths.close()
 
     def _judge(self, env: dict[str, str]) -> dict[str, Any]:
-        arguments = ["workers.drills.ledger", str(self._file), "--mails", str(self._stage.mail_log), "--json"]
+        seen = ["--mails", str(self._stage.mail_log), "--receipts", str(self._stage.receipts)]
+        arguments = ["workers.drills.ledger", str(self._file), *seen, "--json"]
         self._stage.mail_log.touch()
         with ExitStack() as ends:
             ledger = self._start("ledger", arguments, env, ends)

@@ -11,7 +11,7 @@ from pika.exceptions import ChannelClosedByBroker
 
 from smena.amqp import names
 
-QUEUES: Final = ("sales", "payments", "mail")
+QUEUES: Final = ("sales", "payments", "mail", "receipts")
 
 _CANARY: Final = "canary"
 """Where the archivist's probes of the delay levels go; there is one in each level much of the time."""

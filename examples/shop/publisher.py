@@ -53,7 +53,7 @@ _T = TypeVar("_T")
 
 @dataclass
 class Progress:
-    """How far the publisher is; ``copies`` were sent of ``lines`` and of the ``relayed`` charges and mails."""
+    """How far the publisher is; ``copies`` were sent of ``lines`` and of the ``relayed`` charges and what follows."""
 
     lines: int = 0
     rejected: int = 0

@@ -25,6 +25,7 @@ class Result:
     dead_by_reason: dict[str, int]
     rejected: int
     mails: int
+    receipts: int
     amount: str
     killed_running: int
     drained: bool
@@ -60,7 +61,7 @@ class Result:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.dead_by_reason.items()) or "none"
         lines = {
             "accepted": f"{self.accepted:,} jobs; {self.rejected:,} lines refused",
-            "took effect": f"{self.effects:,}, {self.mails:,} mails, {self.amount} charged",
+            "took effect": f"{self.effects:,}, {self.mails:,} mails, {self.receipts:,} receipts, {self.amount} charged",
             "dead letters": f"{self.dead:,} ({reasons})",
             "lost, doubled, wrong": f"{self.lost}, {self.doubled}, {self.wrong}",
             "killed": f"one worker, in the middle of {self.killed_running} jobs; {self.redelivered:,} jobs came back",

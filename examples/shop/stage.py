@@ -23,7 +23,7 @@ from examples.shop.depths import Depths
 from smena.errors import Refused
 from workers.local.services import LocalServices
 
-BOOKS: Final = "actors.sales,actors.payments,actors.mail"
+BOOKS: Final = "actors.sales,actors.payments,actors.mail,actors.receipts"
 MIGRATIONS: Final = "actors:migrations"
 
 _CHECKOUT: Final = Path(__file__).resolve().parent.parent.parent
@@ -44,6 +44,7 @@ class Stage:
         self.state_dir = self.files / "state"
         self.event_log = self.files / "events.jsonl"
         self.mail_log = self.files / "mails.jsonl"
+        self.receipts = self.files / "receipts"
         self._broker_is_given = bool(environ.get("SMENA_AMQP_URL"))
         self.prefix = f"shop-{uuid.uuid4().hex[:8]}" if self._broker_is_given else "smena"
 
@@ -70,6 +71,7 @@ class Stage:
             "SMENA_BOOKS": BOOKS,
             "SMENA_MIGRATIONS": MIGRATIONS,
             "SMENA_APP_MAIL_URL": mail_url,
+            "SMENA_APP_RECEIPTS_DIR": str(self.receipts),
             "SMENA_WORKER_PROCESSES": str(processes),
             "SMENA_SUPERVISOR_STATE_DIR": str(self.state_dir),
             "SMENA_SUPERVISOR_METRICS_PORT": "0",
@@ -101,7 +103,7 @@ class Stage:
         here = f"SMENA_LOCAL_DIR={self.services.root} ./run"
         return "\n".join(
             (
-                f"kept      {self.files}  (event log, mail log, each program's output)",
+                f"kept      {self.files}  (event log, mail log, receipts, each program's output)",
                 f"database  {self.database_url}  (schemas shop and smena)",
                 f"look      {here} local status  (what runs, with the broker's management page)",
                 f"          {here} shell  (knows the addresses; try `smena dead list`)",

@@ -22,9 +22,11 @@ _DELAY_LATE_S: Final = 2.0
 _COUNTS: Final = """
 SELECT (SELECT count(*) FROM shop.sales),
        (SELECT count(*) FROM shop.charges),
+       (SELECT count(*) FROM shop.receipts),
        (SELECT count(DISTINCT job_id) FROM smena.dead_letters),
        count(*) FILTER (WHERE actor = 'payments.charge'),
        count(*) FILTER (WHERE actor = 'mail.confirm'),
+       count(*) FILTER (WHERE actor = 'receipts.render'),
        count(*) FILTER (WHERE state <> 'sent')
 FROM smena.outbox WHERE attempt = 1 AND snoozes = 0
 """
@@ -32,7 +34,7 @@ FROM smena.outbox WHERE attempt = 1 AND snoozes = 0
 
 @dataclass(frozen=True)
 class Standing:
-    """The run at one moment. ``charge_jobs`` and ``mail_jobs`` are outbox rows; ``unsent`` those not yet relayed.
+    """The run at one moment. The ``…_jobs`` are outbox rows; ``unsent`` those not yet relayed.
 
     ``is_delayed`` says whether a job that was put off may still be under way through the delay levels.
     """
@@ -41,9 +43,11 @@ class Standing:
     sales: int = 0
     charges: int = 0
     mails: int = 0
+    receipts: int = 0
     dead: int = 0
     charge_jobs: int = 0
     mail_jobs: int = 0
+    receipt_jobs: int = 0
     unsent: int = 0
     waiting: int = 0
     unarchived: int = 0
@@ -56,14 +60,15 @@ class Standing:
     @property
     def done(self) -> int:
         """Return the effects so far."""
-        return self.sales + self.charges + self.mails
+        return self.sales + self.charges + self.mails + self.receipts
 
     @property
     def is_quiet(self) -> bool:
         """Say whether everything that was published has ended and nothing waits anywhere."""
         progress = self.progress
-        all_ended = self.done + self.dead >= progress.lines + progress.orders + self.mail_jobs
-        all_sent = not self.unsent and progress.relayed >= self.charge_jobs + self.mail_jobs
+        follow_ups = self.mail_jobs + self.receipt_jobs
+        all_ended = self.done + self.dead >= progress.lines + progress.orders + follow_ups
+        all_sent = not self.unsent and progress.relayed >= self.charge_jobs + follow_ups
         stirs = self.waiting or self.unarchived or self.running or self.is_delayed
         return progress.published and all_ended and all_sent and not stirs
 
@@ -88,21 +93,23 @@ class Observer:
         self._fleet = fleet
         self._events = events
         self._mails = MailLog(mail_log)
-        self._counts: tuple[int, ...] = (0,) * 6
+        self._counts: tuple[int, ...] = (0,) * 8
         self._count_again_at = 0.0
 
     def look(self, publisher: Program) -> Standing:
         """Return how everything stands now."""
-        sales, charges, dead, charge_jobs, mail_jobs, unsent = self._counted()
+        sales, charges, receipts, dead, charge_jobs, mail_jobs, receipt_jobs, unsent = self._counted()
         self._events.read_on()
         return Standing(
             progress=Progress(**json.loads(publisher.last_line() or "{}")),
             sales=sales,
             charges=charges,
             mails=self._mails.count(),
+            receipts=receipts,
             dead=dead,
             charge_jobs=charge_jobs,
             mail_jobs=mail_jobs,
+            receipt_jobs=receipt_jobs,
             unsent=unsent,
             waiting=self._depths.waiting(),
             unarchived=self._depths.unarchived(),

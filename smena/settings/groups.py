@@ -134,6 +134,40 @@ class Worker(Group):
     """Time that running jobs get to finish after TERM; the budget of the whole shutdown."""
 
 
+class Pool(Group):
+    """The processes of one worker process in which CPU steps run (`ctx.cpu`); none is started before the first."""
+
+    processes: Annotated[int, Field(ge=1, le=512), Unit("processes")] | None = None
+    """Most pool processes of one worker process; unset means as many as it has cores."""
+
+    queue: Annotated[int, Field(ge=0, le=100_000), Unit("steps")] = 1000
+    """Steps that may wait for a free pool process; beyond it the job is put off."""
+
+    wait_s: Annotated[Seconds, Field(ge=0.1, le=3600)] = 60
+    """Longest wait of a step for a free pool process; then the job is put off."""
+
+    timeout_s: Annotated[Seconds, Field(ge=0.01, le=DAY_S)] = 300
+    """Longest run of a step that names no limit of its own."""
+
+    max_calls: Annotated[int, Field(ge=1, le=10_000_000), Unit("steps")] = 10_000
+    """Steps after which a pool process is replaced."""
+
+    max_memory_mib: Annotated[int, Field(ge=64, le=1024 * 1024), Unit("MiB")] = 1024
+    """Memory at which a step ends as `out_of_memory`."""
+
+    recycle_memory_mib: Annotated[int, Field(ge=32, le=1024 * 1024), Unit("MiB")] = 512
+    """Memory above which a pool process is replaced after its step."""
+
+    max_argument_bytes: Annotated[Bytes, Field(ge=1024, le=1024 * MIB)] = 64 * MIB
+    """Largest function and arguments of a step, pickled."""
+
+    max_result_bytes: Annotated[Bytes, Field(ge=1024, le=1024 * MIB)] = 64 * MIB
+    """Largest result of a step, pickled."""
+
+    nice: Annotated[int, Field(ge=0, le=19), Unit("steps of priority")] = 5
+    """How far pool processes stand back, so that link and event loop get the processor when they need it."""
+
+
 class Supervisor(Group):
     """The process that starts, watches and replaces the others."""
 
@@ -219,6 +253,9 @@ class Telemetry(Group):
 
     log_file: Path | None = None
     """File that also gets every line as JSON; several processes may share it."""
+
+    loop_blocked_s: Annotated[Seconds, Field(ge=0.01, le=60)] = 0.25
+    """Time for which a coroutine may hold the event loop before a warning shows where it stands."""
 
     tally_s: Annotated[Seconds, Field(ge=0.1, le=60)] = 1.0
     """Pause between two reports of a child's figures to its supervisor."""

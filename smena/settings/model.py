@@ -18,6 +18,7 @@ from smena.settings.groups import (
     Database,
     Once,
     Outbox,
+    Pool,
     Redis,
     Retry,
     Settlements,
@@ -74,6 +75,7 @@ class Settings(BaseSettings):
     database: Database = Database()
     redis: Redis = Redis()
     worker: Worker = Worker()
+    pool: Pool = Pool()
     supervisor: Supervisor = Supervisor()
     retry: Retry = Retry()
     outbox: Outbox = Outbox()

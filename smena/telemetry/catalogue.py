@@ -186,6 +186,12 @@ LOG_DROPPED = Event(
     "log.dropped", "warning", "Log lines were given up because nobody read them.", {"lines": "how many"}
 )
 
+LOOP_BLOCKED = Event(
+    "loop.blocked",
+    "warning",
+    "A coroutine holds the event loop: no other moves meanwhile. Use `await ctx.acpu(...)`, or a plain actor.",
+    {"loop": "its name", "blocked_s": "time so far", "stack": "where it stands, innermost first"},
+)
 LOOP_FAILED = Event(
     "loop.failed", "error", "A round of a loop failed; the next comes after a pause.", {"loop": "its name", **_ERROR}
 )
@@ -230,6 +236,32 @@ OUTBOX_PARKED = Event(
     {"job": "id of the job", "actor": "name of the actor", "reason": "code of the reason", **_ERROR},
 )
 OUTBOX_SENT = Event("outbox.sent", "debug", "Outbox rows were confirmed by the broker.", {"rows": "how many"})
+
+POOL_BROKEN = Event(
+    "pool.broken",
+    "error",
+    "No CPU step can be run: the worker takes no work and tries an empty step until one comes back.",
+    {"deaths": "steps that died, or starts that failed, in a row", **_ERROR},
+)
+POOL_GREW = Event(
+    "pool.grew",
+    "info",
+    "A pool process was started.",
+    {"pool_process": "its process id", "processes": "how many there are now"},
+)
+POOL_MENDED = Event("pool.mended", "info", "CPU steps can be run again.", {})
+POOL_STEP_ENDED = Event(
+    "pool.step_ended",
+    "warning",
+    "A CPU step ended without an answer, and with it its pool process and all that it had started.",
+    {
+        "step": "the function",
+        "why": "code of the error, or name of what interrupted its caller",
+        "how": "signal or exit code",
+        "peak_mib": "most memory it held",
+        "ran_s": "time it ran",
+    },
+)
 
 PROCESS_READY = Event("process.ready", "info", "A process can do its work.", {"seconds": "time since it began"})
 PROCESS_STARTED = Event(

@@ -73,7 +73,10 @@ CANARY_LATE: Final = Metric(
     fold="max",
 )
 POOL_WAIT: Final = Metric("smena_pool_wait_seconds", "gauge", (), "Longest recent wait for a connection.", fold="max")
-LOOP_LAG: Final = Metric("smena_loop_lag_seconds", "gauge", ("loop",), "Age of a loop's last round.", fold="max")
+LOOP_LAG: Final = Metric("smena_loop_lag_seconds", "gauge", ("loop",), "Longest lag of the last 10 s.", fold="max")
+CPU_STEPS_NOW: Final = Metric(
+    "smena_cpu_steps", "gauge", ("state",), "Pool processes that are busy and idle, and steps that wait for one."
+)
 CHILDREN: Final = Metric("smena_children", "gauge", ("role", "state"), "Child processes.")
 BLOCKED: Final = Metric("smena_blocked", "gauge", ("connection",), "1 while the broker takes no publishes.", fold="max")
 

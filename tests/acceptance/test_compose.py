@@ -30,7 +30,7 @@ pytestmark = pytest.mark.timeout(
 
 SERVICES = services()
 ROLES = ("worker", "relay", "archivist")
-QUEUES = ("sales", "payments", "mail")
+QUEUES = ("sales", "payments", "mail", "receipts")
 
 
 @pytest.fixture(scope="module")

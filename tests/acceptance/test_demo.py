@@ -22,7 +22,7 @@ from tests.fixtures.eventually import eventually
 DATA = os.environ.get("SMENA_TEST_DATA")
 REAL = [Path(DATA) / "online-retail-week.csv.gz"] if DATA else []
 FIELDS = {
-    *("accepted", "effects", "lost", "doubled", "dead", "dead_by_reason", "rejected", "mails", "amount"),
+    *("accepted", "effects", "lost", "doubled", "dead", "dead_by_reason", "rejected", "mails", "receipts", "amount"),
     *("killed_running", "redelivered", "repeats_absorbed", "seconds", "rate", "latency_ms"),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from actors import receipts as shop_receipts
 from workers.drills.ledger import Verdict, judge
 
 Connection = psycopg.Connection[Any]
@@ -29,6 +31,7 @@ SHOP = """
 CREATE SCHEMA shop;
 CREATE TABLE shop.sales (line_number bigint, invoice text, stock_code text, quantity int, amount numeric, job_id text);
 CREATE TABLE shop.charges (invoice text, lines int, amount numeric, job_id text);
+CREATE TABLE shop.receipts (invoice text, path text, sha256 text, job_id text);
 CREATE SCHEMA smena;
 CREATE TABLE smena.dead_letters (job_id text, actor text, reason text, body bytea);
 INSERT INTO shop.sales VALUES
@@ -40,6 +43,7 @@ INSERT INTO shop.charges VALUES
 INSERT INTO smena.dead_letters VALUES
     ('s3', 'sales.record', 'price_not_positive', '{"args": [{"number": 3}], "kwargs": {}}');
 """
+CHARGES = [("536365", 2, "22.082"), ("536366", 1, "0.0"), ("C536367", 1, "-1.85")]
 MAILS = [("m1", "536365", "17850", "22.082"), ("m3", "C536367", "13047", "-1.85")]
 
 
@@ -73,12 +77,25 @@ def take(log: Path, key: str, invoice: str, customer: str, amount: str) -> None:
 
 
 @pytest.fixture
-def judged(connection: Connection, sales: Path, mails: Path) -> Callable[..., Verdict]:
+def receipts(connection: Connection, tmp_path: Path) -> Path:
+    """A receipt for each charge, drawn and kept by the shop's own code."""
+    folder = tmp_path / "receipts"
+    for number, (invoice, lines, amount) in enumerate(CHARGES):
+        image = shop_receipts.draw(invoice, lines, Decimal(amount))
+        path = shop_receipts.file_of(invoice)
+        shop_receipts.put(folder / path, image)
+        row = (invoice, str(path), hashlib.sha256(image).hexdigest(), f"r{number}")
+        connection.execute("INSERT INTO shop.receipts VALUES (%s, %s, %s, %s)", row)
+    return folder
+
+
+@pytest.fixture
+def judged(connection: Connection, sales: Path, mails: Path, receipts: Path) -> Callable[..., Verdict]:
     """Run a statement against the perfect shop, then judge it."""
 
     def after(statement: str = "SELECT 1") -> Verdict:
         connection.execute(statement.encode())
-        return judge(connection, sales, mails)
+        return judge(connection, sales, mails, receipts)
 
     return after
 
@@ -95,6 +112,7 @@ def test_a_perfect_run_holds(judged: Callable[..., Verdict]) -> None:
         dead_by_reason={"price_not_positive": 1},
         rejected=1,
         mails=2,
+        receipts=3,
         amount="20.232",
     )
     assert verdict.holds
@@ -108,6 +126,8 @@ def test_a_perfect_run_holds(judged: Callable[..., Verdict]) -> None:
         ("DELETE FROM smena.dead_letters", 1, 0, 0, "sale_missing 3"),
         ("UPDATE shop.charges SET amount = 22.08 WHERE invoice = '536365'", 0, 0, 1, "charge_wrong 536365"),
         ("UPDATE shop.charges SET lines = 1 WHERE invoice = '536365'", 0, 0, 1, "charge_wrong 536365"),
+        ("UPDATE shop.receipts SET sha256 = '' WHERE invoice = '536365'", 0, 0, 1, "receipt_wrong 536365"),
+        ("INSERT INTO shop.receipts SELECT * FROM shop.receipts LIMIT 1", 0, 1, 0, "receipt_doubled 536365"),
         ("UPDATE shop.sales SET amount = -1.86 WHERE line_number = 5", 0, 0, 1, "sale_wrong 5"),
         ("UPDATE shop.sales SET quantity = NULL WHERE line_number = 5", 0, 0, 1, "sale_wrong 5"),
         ("INSERT INTO shop.sales VALUES (4, 'x', 'y', 1, 1, 's4')", 0, 0, 1, "sale_wrong 4"),
@@ -177,12 +197,50 @@ def test_a_missing_mail_is_lost(judged: Callable[..., Verdict], mails: Path) -> 
     assert (verdict.lost, verdict.examples) == (1, ["mail_missing C536367"])
 
 
+def _first(folder: Path, invoice: str = "536365") -> Path:
+    return folder / shop_receipts.file_of(invoice)
+
+
+@pytest.mark.parametrize(
+    ("fault", "counts", "finding"),
+    [
+        (lambda at: at.unlink(), (1, 0, 0), "receipt_missing 536365"),
+        (lambda at: at.write_bytes(at.read_bytes()[:-1]), (0, 0, 1), "receipt_wrong 536365"),
+        (lambda at: at.write_bytes(at.read_bytes() + b"x"), (0, 0, 1), "receipt_wrong 536365"),
+        (lambda at: at.write_bytes(b""), (0, 0, 1), "receipt_wrong 536365"),
+        (lambda at: at.with_name("two.png").write_bytes(at.read_bytes()), (0, 1, 1), "receipt_doubled 536365"),
+        (lambda at: at.with_name(".left.part").write_bytes(b"half"), (0, 0, 0), ""),
+    ],
+)
+def test_a_receipt_that_is_not_there_once_and_whole_is_found(
+    judged: Callable[..., Verdict],
+    receipts: Path,
+    fault: Callable[[Path], object],
+    counts: tuple[int, int, int],
+    finding: str,
+) -> None:
+    fault(_first(receipts))
+    verdict = judged()
+    assert (verdict.lost, verdict.doubled, verdict.wrong) == counts
+    assert not finding or finding in verdict.examples
+
+
+def test_a_receipt_of_another_sum_is_wrong_though_its_hash_fits(
+    judged: Callable[..., Verdict], receipts: Path, connection: Connection
+) -> None:
+    image = shop_receipts.draw("536365", 2, Decimal("22.08"))
+    _first(receipts).write_bytes(image)
+    row = "UPDATE shop.receipts SET sha256 = %s WHERE invoice = '536365'"
+    connection.execute(row, (hashlib.sha256(image).hexdigest(),))
+    assert judged().examples == ["receipt_wrong 536365"]
+
+
 def test_the_program_tells_by_its_exit_status(
-    connection: Connection, empty_database_url: str, sales: Path, mails: Path
+    connection: Connection, empty_database_url: str, sales: Path, mails: Path, receipts: Path
 ) -> None:
     def run(file: Path) -> tuple[int, str]:
         done = subprocess.run(
-            [sys.executable, "-m", "workers.drills.ledger", file, "--mails", mails, "--json"],
+            [sys.executable, "-m", "workers.drills.ledger", file, "--mails", mails, "--receipts", receipts, "--json"],
             capture_output=True,
             text=True,
             check=False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from datetime import datetime
@@ -11,9 +12,10 @@ from pathlib import Path
 import httpx
 import pytest
 import sqlalchemy as sa
+from PIL import Image
 from sqlalchemy.orm import Session
 
-from actors import mail, payments, sales, tables
+from actors import mail, payments, receipts, sales, tables
 from examples.shop.mail_behaviour import Behaviour
 from smena.context import Context
 from smena.job import Job
@@ -87,7 +89,35 @@ def test_a_charge_and_its_mail_are_one_change(session: Session) -> None:
 def test_nobody_gets_a_mail_where_no_customer_is_named(session: Session) -> None:
     order(session, None)
     payments.charge(context("payments.charge"), session, "536365")
-    assert session.execute(sa.text("SELECT count(*) FROM smena.outbox")).scalar_one() == 0
+    assert session.execute(sa.text("SELECT actor FROM smena.outbox")).scalars().all() == ["receipts.render"]
+
+
+def test_a_receipt_is_a_whole_image_and_a_row_with_its_hash(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SMENA_APP_RECEIPTS_DIR", str(tmp_path))
+    order(session, None)
+    payments.charge(context("payments.charge"), session, "536365")
+    receipts.render(context("receipts.render"), session, "536365")
+    [row] = session.execute(sa.select(tables.receipts)).all()
+    [file] = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert row.path == str(file.relative_to(tmp_path))
+    assert row.sha256 == hashlib.sha256(file.read_bytes()).hexdigest()
+    with Image.open(file) as image:
+        assert image.size == receipts.SIZE
+    assert receipts.draw("536365", 2, Decimal("22.082")) == file.read_bytes()
+
+
+def test_no_receipt_without_a_charge(session: Session) -> None:
+    with pytest.raises(receipts.ChargeUnknown):
+        receipts.render(context("receipts.render"), session, "536365")
+
+
+@pytest.mark.parametrize("invoice", ["../../etc/passwd", "a/b", "€" * 300, ""])
+def test_whatever_an_invoice_is_called_its_receipt_stays_in_the_folder(invoice: str, tmp_path: Path) -> None:
+    path = tmp_path / receipts.file_of(invoice)
+    receipts.put(path, receipts.draw(invoice, 1, Decimal("1.5")))
+    assert path.resolve().is_relative_to(tmp_path)
 
 
 def test_an_unknown_invoice_is_a_permanent_error(session: Session) -> None:

@@ -25,6 +25,7 @@ VERDICT: dict[str, Any] = {
     "dead_by_reason": {"price_not_positive": 1},
     "rejected": 2,
     "mails": 3,
+    "receipts": 2,
     "amount": "12.340",
     "findings": {},
     "examples": [],

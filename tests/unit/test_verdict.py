@@ -14,7 +14,7 @@ from smena import errors
 from smena.book import RetryPolicy
 from smena.clock import MovedClock
 from smena.job import Job
-from workers.middleware.outcome import Dead, Lost, Retry, Returned
+from workers.middleware.outcome import Dead, Lost, Retry, Returned, Snooze
 from workers.middleware.verdict import LONGEST_RETRY_AFTER_S, SHUTDOWN_CANCEL, Judge
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -50,7 +50,14 @@ def leaves(kind: type[errors.SmenaError] = errors.SmenaError) -> Iterator[type[e
 @pytest.mark.parametrize("kind", sorted(set(leaves()), key=str))
 def test_every_error_of_the_taxonomy_has_its_outcome(kind: type[errors.SmenaError]) -> None:
     outcome = JUDGE.judge(kind("told"), job(), POLICY)
-    if issubclass(kind, errors.Transient):
+    if issubclass(kind, errors.PoolBusy):
+        assert isinstance(outcome, Snooze)
+    elif issubclass(kind, errors.PoolBroken):
+        assert outcome == Returned(kind.code)
+    elif issubclass(kind, errors.StepFailed):
+        assert isinstance(outcome, Retry)
+        assert JUDGE.judge(kind("told"), job(3), POLICY).reason == "unexpected"  # type: ignore[union-attr]
+    elif issubclass(kind, errors.Transient):
         assert isinstance(outcome, Retry)
     elif issubclass(kind, errors.Lost):
         assert outcome == Lost(kind.code)

@@ -1,11 +1,12 @@
 """Judge a finished run of the shop: was anything lost, doubled or changed?
 
-    python -m workers.drills.ledger FILE --mails LOG [--json]
+    python -m workers.drills.ledger FILE --mails LOG --receipts FOLDER [--json]
 
 A program of its own that believes no worker: of the product it imports the settings, for the database's
 address. It parses the input itself (`sales_file`), copies what parses into scratch tables, and compares
 content: each line's quantity and amount, each invoice's lines and amount, one accepted mail for each
-charged invoice that names a customer, and for each dead letter whether its line deserved it.
+charged invoice that names a customer, one whole receipt image for each invoice, that says what was charged and
+whose hash its row holds, and for each dead letter whether its line deserved it.
 
 Exit status: 0 the run holds; 1 it does not, and every kind of finding is named; 2 it cannot be judged.
 """
@@ -25,6 +26,7 @@ import psycopg
 from smena.errors import Misconfigured
 from smena.settings import load
 from workers.drills import ledger_sql
+from workers.drills.receipt_files import drawn_receipts
 from workers.drills.sales_file import SoldLine, sold_lines
 
 _LETTERS_AT_ONCE = 1_000
@@ -43,6 +45,7 @@ class Verdict:
     dead_by_reason: dict[str, int]
     rejected: int
     mails: int
+    receipts: int
     amount: str
     findings: dict[str, int] = field(default_factory=dict)
     examples: list[str] = field(default_factory=list)
@@ -53,15 +56,16 @@ class Verdict:
         return self.accepted == self.effects + self.dead and not (self.lost or self.doubled or self.wrong)
 
 
-def judge(connection: psycopg.Connection[Any], sales: Path, mail_log: Path) -> Verdict:
+def judge(connection: psycopg.Connection[Any], sales: Path, mail_log: Path, receipts: Path) -> Verdict:
     """Compare the database and the provider's log with the file; scratch tables live in this session only."""
     with connection.transaction(), connection.cursor() as cursor:
         cursor.execute(ledger_sql.SCRATCH)
         rejected = _copy_lines(cursor, sales)
         _copy_rows(cursor, "COPY taken_mails FROM STDIN", _mails(mail_log))
+        _copy_rows(cursor, "COPY drawn FROM STDIN", drawn_receipts(receipts))
         _copy_deaths(connection, cursor)
         cursor.execute(ledger_sql.EXPECTED_INVOICES)
-        [(accepted, effects, dead, mails, amount)] = cursor.execute(ledger_sql.NUMBERS).fetchall()
+        [(accepted, effects, dead, mails, drawn, amount)] = cursor.execute(ledger_sql.NUMBERS).fetchall()
         reasons = cursor.execute(ledger_sql.DEAD_BY_REASON).fetchall()
         cursor.execute(ledger_sql.FINDINGS)
         findings = dict(cursor.execute(ledger_sql.FINDINGS_BY_KIND).fetchall())
@@ -79,6 +83,7 @@ def judge(connection: psycopg.Connection[Any], sales: Path, mail_log: Path) -> V
         dead_by_reason=dict(reasons),
         rejected=rejected,
         mails=mails,
+        receipts=drawn,
         amount=f"{amount:f}",
     )
 
@@ -153,12 +158,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="ledger", description="Judge a finished run of the shop.")
     parser.add_argument("sales", type=Path, help="the input that was published")
     parser.add_argument("--mails", type=Path, required=True, help="the mail provider's log")
+    parser.add_argument("--receipts", type=Path, required=True, help="the folder of the receipt images")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args(arguments)
     try:
         url = load().database.libpq_url()
         with psycopg.connect(url, application_name="smena-ledger") as connection:
-            verdict = judge(connection, options.sales, options.mails)
+            verdict = judge(connection, options.sales, options.mails, options.receipts)
     except (OSError, EOFError, ValueError, psycopg.Error, Misconfigured) as error:
         sys.stderr.write(f"the run cannot be judged: {error}\n")
         return 2

@@ -1,6 +1,7 @@
 """The ledger's questions to the database, over its own scratch tables.
 
-`sold`, `taken_mails` and `died` hold what the input, the mail provider and the dead letters say; `invoiced`
+`sold`, `taken_mails`, `drawn` and `died` hold what the input, the mail provider, the receipts' files and the dead
+letters say; `invoiced`
 adds `sold` up. Dead letters are counted by job id; what one was about is read from its own message.
 """
 
@@ -15,6 +16,8 @@ CREATE TEMP TABLE sold (
 ) ON COMMIT DROP;
 CREATE TEMP TABLE taken_mails (key text PRIMARY KEY, invoice text COLLATE "C", customer text, amount numeric)
 ON COMMIT DROP;
+CREATE TEMP TABLE drawn (path text COLLATE "C", sha256 text, invoice text COLLATE "C", lines int, amount numeric)
+ON COMMIT DROP;
 CREATE TEMP TABLE died (job_id text, actor text, subject text COLLATE "C", reason text) ON COMMIT DROP;
 """
 
@@ -26,7 +29,8 @@ SELECT invoice,
        (array_agg(customer ORDER BY number) FILTER (WHERE customer IS NOT NULL))[1] AS customer
 FROM sold GROUP BY invoice;
 CREATE INDEX ON died (actor, subject);
-ANALYZE sold, invoiced, taken_mails, died;
+CREATE INDEX ON drawn (path);
+ANALYZE sold, invoiced, taken_mails, drawn, died;
 """
 
 DEAD_LETTERS: Final = "SELECT job_id, actor, reason, body FROM smena.dead_letters"
@@ -49,6 +53,7 @@ SELECT (SELECT count(*) FROM sold) + (SELECT count(*) FROM invoiced),
        (SELECT count(DISTINCT job_id) FROM effects),
        (SELECT count(DISTINCT job_id) FROM died),
        (SELECT count(*) FROM taken_mails),
+       (SELECT count(*) FROM drawn),
        (SELECT coalesce(sum(amount), 0) FROM shop.charges)
 """
 
@@ -97,7 +102,29 @@ WHERE (mail.customer, mail.amount) IS DISTINCT FROM (invoiced.customer, invoiced
 UNION ALL
 SELECT 'mail_died_without_cause', subject FROM died WHERE actor = 'mail.confirm'
 UNION ALL
-SELECT 'unknown_died', job_id FROM died WHERE actor NOT IN ('sales.record', 'payments.charge', 'mail.confirm')
+SELECT 'receipt_missing', invoice
+FROM invoiced
+WHERE NOT EXISTS (
+    SELECT FROM shop.receipts JOIN drawn USING (path) WHERE receipts.invoice = invoiced.invoice
+)
+UNION ALL
+SELECT 'receipt_doubled', invoice FROM drawn GROUP BY invoice HAVING count(*) > 1
+UNION ALL
+SELECT 'receipt_doubled', invoice FROM shop.receipts GROUP BY invoice HAVING count(*) > 1
+UNION ALL
+SELECT 'receipt_wrong', coalesce(receipt.invoice, drawn.invoice, drawn.path)
+FROM shop.receipts AS receipt
+     FULL JOIN drawn USING (path)
+     LEFT JOIN invoiced ON invoiced.invoice = receipt.invoice
+WHERE drawn.path IS NOT NULL
+  AND (receipt.invoice, receipt.sha256, drawn.invoice, drawn.lines, drawn.amount)
+      IS DISTINCT FROM (invoiced.invoice, drawn.sha256, invoiced.invoice, invoiced.lines, invoiced.amount)
+UNION ALL
+SELECT 'receipt_died_without_cause', subject FROM died WHERE actor = 'receipts.render'
+UNION ALL
+SELECT 'unknown_died', job_id
+FROM died
+WHERE actor NOT IN ('sales.record', 'payments.charge', 'mail.confirm', 'receipts.render')
 """
 
 FINDINGS_BY_KIND: Final = "SELECT kind, count(*) FROM findings GROUP BY kind ORDER BY kind"

@@ -48,7 +48,7 @@ class Coroutines:
 
     def put(self, attempt: Attempt) -> None:
         """Queue an attempt; from any thread. After `hand_back` it goes back to the broker."""
-        self._post(self._take, attempt)
+        self.post(self._take, attempt)
 
     def waiting(self) -> int:
         """Return how many attempts have not started."""
@@ -65,7 +65,7 @@ class Coroutines:
     def hand_back(self) -> int:
         """Give what has not started back to the broker; return how many."""
         count = len(self._waiting)
-        self._post(self._hand_back)
+        self.post(self._hand_back)
         return count
 
     def finish(self, deadline: Deadline) -> bool:
@@ -81,11 +81,12 @@ class Coroutines:
             self._loop.close()
             return True
         ended = self.finish(deadline)
-        self._post(self._loop.stop)
+        self.post(self._loop.stop)
         self._thread.join(max(deadline.left_s(), CANCEL_S))
         return ended and not self._thread.is_alive()
 
-    def _post(self, step: Callable[..., object], *args: object) -> None:
+    def post(self, step: Callable[..., object], *args: object) -> None:
+        """Have the loop call something soon; from any thread."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(step, *args)
 

@@ -7,6 +7,7 @@ the jitter and never raises: what it cannot make sense of is an unknown error.
 
 from __future__ import annotations
 
+import random
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,9 +16,19 @@ from email.utils import parsedate_to_datetime
 from smena.book import RetryPolicy
 from smena.clock import Clock
 from smena.errors import Lost as LostError
-from smena.errors import Misconfigured, Overdue, Permanent, Refused, Shutdown, SmenaError, Transient
+from smena.errors import (
+    Misconfigured,
+    Overdue,
+    Permanent,
+    PoolBroken,
+    PoolBusy,
+    Refused,
+    Shutdown,
+    SmenaError,
+    Transient,
+)
 from smena.job import Job
-from workers.middleware.outcome import Dead, Lost, Outcome, Retry, Returned
+from workers.middleware.outcome import Dead, Lost, Outcome, Retry, Returned, Snooze
 
 Translate = Callable[[BaseException], SmenaError | None]
 
@@ -40,6 +51,9 @@ NETWORK_ERROR_NAMES = frozenset(
 
 SHUTDOWN_CANCEL = "smena: the process is ending"
 """The message of a cancellation that means `Shutdown`; any other is the job's own doing."""
+
+BUSY_POOL_PAUSE_S = 5.0
+"""Mean pause before a job comes back that no pool process was free for; jittered by half of it."""
 
 LONGEST_RETRY_AFTER_S = 3600.0
 """A server that asks for more is asked again after an hour."""
@@ -66,6 +80,11 @@ class Judge:
                 return Dead(known.code, error)
             case Overdue():
                 return Dead(known.code, error)
+            case PoolBusy():
+                pause_s = BUSY_POOL_PAUSE_S * random.uniform(0.5, 1.5)  # noqa: S311 - jitter
+                return Snooze(pause_s, known.code)
+            case PoolBroken():
+                return Returned(known.code)
             case Transient():
                 return self._later(error, known.retry_after_s, job, policy, policy.attempts, "exhausted")
             case _:

@@ -6,7 +6,9 @@ of one worker: build, start, say ready, report until a drain is asked for, drain
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from smena.amqp import faults as amqp_faults
@@ -24,6 +26,7 @@ from smena.records.settlements import Settlements
 from smena.settings import Settings
 from smena.store import faults as store_faults
 from smena.store.database import Database
+from smena.telemetry.metric import CPU_STEPS_NOW, LOOP_LAG
 from smena.telemetry.tally import Board
 from workers.broker import topology_check
 from workers.broker.consumer import Consumer, Deliver
@@ -32,8 +35,10 @@ from workers.broker.source import work
 from workers.execution.binding import bind_actors
 from workers.execution.coroutines import Coroutines
 from workers.execution.intake import Intake
+from workers.execution.loop_watch import LoopWatch
 from workers.execution.nextmessage import NextMessages
 from workers.execution.pace import Pace
+from workers.execution.pool import Pool
 from workers.execution.recall import Recall
 from workers.execution.resources import OpenResources
 from workers.execution.seat import Seat
@@ -50,6 +55,7 @@ from workers.middleware.tracing import MakeContext, Tracing
 from workers.middleware.verdict import Judge
 from workers.process.child import Child
 from workers.roles.pulse import Pulse
+from workers.wiring import pool as pool_program
 from workers.wiring.role import Role, Ticking, check_schema, live, unreachable
 
 POOL_SPARE: Final = 4
@@ -79,6 +85,9 @@ class WorkerProcess:
         self._queues = wanted_queues(self._registry, settings.worker.queues)
         self._database = open_database(settings, child.name)
         self._recorder = child.recorder(settings.worker.threads + settings.worker.concurrency)
+        self._orders = child.orders
+        self._holding: set[str] = set()
+        self._changing = threading.Lock()
         self._build_link()
         self._build_runners()
         self._build_settling()
@@ -98,8 +107,10 @@ class WorkerProcess:
             self._settler,
             pulse,
             self._recall,
+            self._pool,
             self._slots,
             self._coroutines,
+            *self._watches,
             OpenResources(self._registry.resources, self._coroutines),
             pace,
             tally_line,
@@ -132,10 +143,19 @@ class WorkerProcess:
         self._seats = [Seat(slot, self._recorder, self._board.tally()) for slot in range(threads + coroutines)]
         self._slots = Slots(self._seats[:threads])
         self._coroutines = Coroutines(self._seats[threads:])
+        self._pool = Pool(self._settings.pool, lambda: pool_program.launch(self._orders), partial(self._hold, "pool"))
+        self._board.gauge(CPU_STEPS_NOW, self._pool.standing)
+        blocked_s = self._settings.telemetry.loop_blocked_s
+        self._watches = [
+            LoopWatch("event-loop", self._coroutines.post, blocked_s),
+            LoopWatch("link", self._link.post, blocked_s),
+        ]
+        self._board.gauge(LOOP_LAG, lambda: {watch.watched: watch.worst_s() for watch in self._watches})
 
     def _build_settling(self) -> None:
         settlements = None if self._database is None else Settlements(self._database)
-        self._settler = Settler(self._publisher, settlements, self._settings.worker.settle_backlog, self._hold)
+        backlog, hold = self._settings.worker.settle_backlog, partial(self._hold, "settler")
+        self._settler = Settler(self._publisher, settlements, backlog, hold)
         self._messages = NextMessages(self._publisher, self._settler, self._name, SYSTEM)
         self._recall = None if settlements is None else Recall(settlements, self._messages, self._start)
 
@@ -160,6 +180,7 @@ class WorkerProcess:
         resources = self._registry.resources
         transaction = None if once is None else once.transaction
         atransaction = None if once is None else once.atransaction
+        steps = self._pool
 
         def make(attempt: Attempt) -> Context:
             return Context(
@@ -168,6 +189,7 @@ class WorkerProcess:
                 transaction=transaction,
                 atransaction=atransaction,
                 resources=resources,
+                steps=steps,
             )
 
         return make
@@ -175,11 +197,16 @@ class WorkerProcess:
     def _start(self, attempt: Attempt) -> None:
         (self._coroutines if attempt.actor.is_async else self._slots).put(attempt)
 
-    def _hold(self, holding: bool) -> None:
-        if holding:
-            self._consumer.pause()
-        else:
-            self._consumer.resume()
+    def _hold(self, who: str, holding: bool) -> None:
+        """Take no work while anybody says so."""
+        with self._changing:
+            if holding:
+                self._holding.add(who)
+                self._consumer.pause()
+            else:
+                self._holding.discard(who)
+                if not self._holding:
+                    self._consumer.resume()
 
     def _check(self) -> None:
         if self._database is not None:
@@ -187,9 +214,10 @@ class WorkerProcess:
         topology_check.check(self._settings.amqp, self._queues)
 
     def _unreachable(self, pulse: Pulse | None) -> list[str]:
+        own = ["pool"] if self._pool.is_broken else []
         if pulse is not None:
-            return unreachable(self._publishing, pulse)
-        return [] if self._publishing.is_up and not self._publishing.blocked else ["broker"]
+            return unreachable(self._publishing, pulse) + own
+        return own if self._publishing.is_up and not self._publishing.blocked else ["broker", *own]
 
 
 def open_database(settings: Settings, name: str) -> Database | None:

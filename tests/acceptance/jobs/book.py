@@ -33,6 +33,14 @@ class RuleBroken(Permanent):
     code = "rule_broken"
 
 
+def _refuse_to_load() -> None:
+    """Stand for a book that a pool's server cannot load, while the cue `pool-is-broken` stands."""
+    folder = os.environ.get("SMENA_APP_FOLDER")
+    if sys.argv[0].endswith("wiring/pool.py") and folder and (Path(folder) / "pool-is-broken").exists():
+        raise RuntimeError("the pool is to be broken")
+
+
+_refuse_to_load()
 book = smena.Book("jobs")
 
 
@@ -117,6 +125,31 @@ async def ahold(ctx: Context, session: AsyncSession, /, key: str) -> None:
     while not (folder / "let-go").exists():
         await asyncio.sleep(POLL_S)
     await session.execute(_EFFECT, _values(ctx, key))
+
+
+def crunch(folder: str, key: str) -> int:
+    """Say where it runs, wait for the cue `let-go`; a CPU step."""
+    pid = os.getpid()
+    part = Path(folder) / f"part-{key}-{pid}"
+    part.write_text(str(pid), encoding="ascii")
+    part.rename(Path(folder) / f"step-{key}")
+    while not (Path(folder) / "let-go").exists():
+        time.sleep(POLL_S)
+    return pid
+
+
+@book.actor(queue="jobs", retry=Retry(base_s=0.1, cap_s=0.2))
+def compute(ctx: Context, session: Session, /, key: str) -> None:
+    """Take effect with the process of its CPU step."""
+    pid = ctx.cpu(crunch, str(ctx.resource(place)), key, timeout_s=60)
+    session.execute(_EFFECT, {**_values(ctx, key), "pid": pid})
+
+
+@book.actor(queue="jobs", retry=Retry(base_s=0.1, cap_s=0.2))
+async def acompute(ctx: Context, session: AsyncSession, /, key: str) -> None:
+    """Do the same on the event loop."""
+    pid = await ctx.acpu(crunch, str(ctx.resource(place)), key, timeout_s=60)
+    await session.execute(_EFFECT, {**_values(ctx, key), "pid": pid})
 
 
 @book.actor(queue="jobs", once=lambda key: key)

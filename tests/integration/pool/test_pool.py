@@ -1,0 +1,346 @@
+"""CPU steps in real processes: kills, limits, what cannot cross, who waits, and what a broken pool does."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from smena.clock import SYSTEM, Deadline
+from smena.errors import (
+    NotPicklable,
+    OutOfMemory,
+    PoolBroken,
+    PoolBusy,
+    Shutdown,
+    StepDied,
+    StepFailed,
+    StepTooLarge,
+    TimedOut,
+)
+from tests.fixtures import pool_steps as steps
+from tests.fixtures.eventually import eventually
+from tests.integration.pool.conftest import MakePool, Told
+from workers.execution.pool import DEATHS_IN_A_ROW
+from workers.execution.pool_process import Server
+
+
+def in_thread(call: Callable[..., Any], *args: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(call(*args))
+        except BaseException as error:  # noqa: BLE001 - the test looks at it
+            future.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    return future
+
+
+def told_in(path: Path) -> list[int]:
+    eventually(path.exists)
+    return [int(word) for word in path.read_text().split()]
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def test_nothing_is_started_before_the_first_step(make_pool: MakePool) -> None:
+    pool = make_pool(processes=2)
+    before = threading.active_count()
+    pool.start()
+    assert threading.active_count() == before
+    assert pool.standing() == {"busy": 0, "idle": 0, "waiting": 0}
+    assert pool.run(steps.add, (1, 2)) == 3
+    assert pool.standing() == {"busy": 0, "idle": 1, "waiting": 0}
+
+
+async def test_a_coroutine_awaits_its_step_while_the_loop_goes_on(make_pool: MakePool) -> None:
+    pool = make_pool(processes=2)
+    await pool.arun(steps.add, (0, 0))
+    slow = asyncio.create_task(pool.arun(steps.nap, (0.5,)))
+    turns = 0
+    while not slow.done():
+        await asyncio.sleep(0.005)
+        turns += 1
+    assert turns > 10
+    assert await slow != os.getpid()
+
+
+def test_eight_threads_share_two_processes(make_pool: MakePool) -> None:
+    pool = make_pool(processes=2)
+    with ThreadPoolExecutor(8) as threads:
+        sums = list(threads.map(lambda number: pool.run(steps.add, (number, 1)), range(400)))
+    assert sums == list(range(1, 401))
+    eventually(lambda: pool.standing()["busy"] == 0)
+    assert pool.standing()["idle"] <= 2
+
+
+@pytest.mark.parametrize("victim", ["running", "idle"])
+def test_p30_a_killed_pool_process_fails_only_its_own_step(make_pool: MakePool, tmp_path: Path, victim: str) -> None:
+    pool = make_pool(processes=2)
+    doomed = in_thread(pool.run, steps.note_and_nap, (str(tmp_path / "doomed"), 600))
+    [pid] = told_in(tmp_path / "doomed")
+    other = in_thread(pool.run, steps.note_and_nap, (str(tmp_path / "other"), 1.0))
+    told_in(tmp_path / "other")
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(StepDied) as died:
+        doomed.result(10)
+    assert died.value.facts["how"] == "SIGKILL"
+    assert other.result(10) is None
+    if victim == "idle":
+        os.kill(pool.run(steps.pid, ()), signal.SIGKILL)
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(lambda one: pool.run(steps.add, (one, 1)), range(50))) == list(range(1, 51))
+
+
+def test_p30_a_step_that_had_not_begun_is_given_to_another_process(make_pool: MakePool, tmp_path: Path) -> None:
+    pool = make_pool(processes=1)
+    for number in range(20):
+        stopped = pool.run(steps.pid, ())
+        os.kill(stopped, signal.SIGSTOP)
+        step = in_thread(pool.run, steps.note_and_add, (str(tmp_path / str(number)), number, 1))
+        eventually(lambda: pool.standing()["busy"] == 1)
+        os.kill(stopped, signal.SIGKILL)
+        assert step.result(10) == number + 1
+        assert (tmp_path / str(number)).read_text() == "began\n"
+
+
+def test_p30_kills_at_any_moment_neither_lose_nor_repeat_a_step(make_pool: MakePool, tmp_path: Path) -> None:
+    pool = make_pool(processes=2)
+    over = threading.Event()
+    killed = 0
+
+    def kill_them() -> None:
+        nonlocal killed
+        while not over.wait(0.011):
+            for process in list(pool._living)[:1]:
+                killed += 1
+                os.kill(process.pid, signal.SIGKILL)
+
+    def step(number: int) -> bool:
+        while True:
+            try:
+                return pool.run(steps.note_and_add, (str(tmp_path / str(number)), number, 1)) == number + 1
+            except PoolBroken:  # three in a row: the job would wait for it, as here
+                time.sleep(0.05)
+            except StepDied:
+                return False
+
+    killer = in_thread(kill_them)
+    with ThreadPoolExecutor(4) as threads:
+        came_back = list(threads.map(step, range(200)))
+    over.set()
+    killer.result(10)
+    assert killed > 0
+    began = [len((tmp_path / str(n)).read_text().split()) if (tmp_path / str(n)).exists() else 0 for n in range(200)]
+    assert max(began) == 1
+    assert all(count == 1 for count, came in zip(began, came_back, strict=True) if came)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_step_out_of_time_ends_with_all_it_has_started(make_pool: MakePool, tmp_path: Path, is_async: bool) -> None:
+    pool = make_pool(processes=1)
+    pool.run(steps.add, (1, 1))
+    family = tmp_path / "family"
+
+    def run() -> None:
+        args = (steps.with_family, (str(family),), 3.0)
+        asyncio.run(pool.arun(*args)) if is_async else pool.run(*args)
+
+    with pytest.raises(TimedOut) as late:
+        run()
+    assert late.value.facts["timeout_s"] == 3.0
+    members = told_in(family)
+    assert len(members) == 4
+    assert all(is_gone(pid) for pid in members)
+    assert pool.run(steps.add, (1, 1)) == 2
+
+
+async def test_a_cancelled_step_has_ended_before_its_caller_goes_on(make_pool: MakePool, tmp_path: Path) -> None:
+    pool = make_pool(processes=1)
+    task = asyncio.create_task(pool.arun(steps.note_and_nap, (str(tmp_path / "pid"), 600)))
+    while not (tmp_path / "pid").exists():
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert is_gone(told_in(tmp_path / "pid")[0])
+    assert await pool.arun(steps.add, (1, 1)) == 2
+
+
+async def test_a_cancelled_wait_costs_the_pool_no_process(make_pool: MakePool) -> None:
+    pool = make_pool(processes=1)
+    for _ in range(20):
+        held = asyncio.create_task(pool.arun(steps.nap, (0.01,)))
+        await asyncio.sleep(0)
+        waiting = [asyncio.create_task(pool.arun(steps.nap, (0.0,))) for _ in range(5)]
+        await asyncio.sleep(0.01)
+        for task in waiting[::2]:
+            task.cancel()
+        await asyncio.gather(held, *waiting, return_exceptions=True)
+        assert await pool.arun(steps.add, (1, 1)) == 2
+    assert pool.standing() == {"busy": 0, "idle": 1, "waiting": 0}
+
+
+def test_a_step_that_crashes_tells_the_signal(make_pool: MakePool) -> None:
+    pool = make_pool(processes=1)
+    with pytest.raises(StepDied) as died:
+        pool.run(steps.segfault, ())
+    assert died.value.facts["how"] == "SIGSEGV"
+    assert died.value.facts["peak_mib"] > 0
+    assert pool.run(steps.add, (1, 1)) == 2
+
+
+def test_a_step_may_not_allocate_more_than_its_limit(make_pool: MakePool) -> None:
+    pool = make_pool(processes=1, max_memory_mib=256)
+    assert pool.run(steps.hoard, (32,)) == 32 << 20
+    before = pool.run(steps.pid, ())
+    with pytest.raises(OutOfMemory) as refused:
+        pool.run(steps.hoard, (400,))
+    assert "resident_mib" not in refused.value.facts  # it was refused, not seen to have taken it
+    assert pool.run(steps.pid, ()) != before
+
+
+def test_memory_that_no_limit_counts_is_seen_from_outside(make_pool: MakePool, tmp_path: Path) -> None:
+    pool = make_pool(processes=1, max_memory_mib=200)
+    with pytest.raises(OutOfMemory) as greedy:
+        pool.run(steps.hoard_in_children, (300, str(tmp_path / "pid")), 30)
+    assert greedy.value.facts["resident_mib"] > 200
+    assert pool.run(steps.add, (1, 1)) == 2
+
+
+def test_a_process_is_replaced_after_its_calls_and_above_its_memory(make_pool: MakePool) -> None:
+    pool = make_pool(processes=1, max_calls=3)
+    assert len({pool.run(steps.pid, ()) for _ in range(9)}) == 3
+
+
+@pytest.mark.parametrize(
+    ("step", "args", "error", "names"),
+    [
+        (lambda: None, (), NotPicklable, "lambda"),
+        (steps.add, (threading.Lock(), 1), NotPicklable, "arguments"),
+        (steps.give_lambda, (), NotPicklable, "result"),
+        (steps.blob, (2_000_000,), StepTooLarge, "result"),
+        (steps.size_of, (bytes(2_000_000),), StepTooLarge, "arguments"),
+        (steps.fail_in_two_words, (), StepFailed, "TwoWords"),
+        (steps.leave, (), StepFailed, "SystemExit"),
+        (steps.fail, ("no",), ValueError, "no"),
+    ],
+)
+def test_what_cannot_cross_is_a_clear_error_and_costs_no_process(
+    make_pool: MakePool, step: Callable[..., Any], args: tuple[Any, ...], error: type[Exception], names: str
+) -> None:
+    pool = make_pool(processes=1, max_argument_bytes=1_000_000, max_result_bytes=1_000_000)
+    before = pool.run(steps.pid, ())
+    with pytest.raises(error, match=names):
+        pool.run(step, args)
+    assert pool.run(steps.pid, ()) == before
+
+
+def test_an_error_carries_where_it_was_raised(make_pool: MakePool) -> None:
+    with pytest.raises(ValueError, match="here") as error:
+        make_pool(processes=1).run(steps.fail, ("here",))
+    assert "pool_steps.py" in error.value.__notes__[0]
+
+
+def test_large_values_travel_whole(make_pool: MakePool) -> None:
+    pool = make_pool(processes=1)
+    assert pool.run(steps.size_of, (bytes(20_000_000),)) == 20_000_000
+    assert len(asyncio.run(pool.arun(steps.blob, (20_000_000,)))) == 20_000_000
+
+
+def test_a_full_queue_puts_the_job_off(make_pool: MakePool, tmp_path: Path) -> None:
+    pool = make_pool(processes=1, queue=1)
+    held = in_thread(pool.run, steps.note_until, (str(tmp_path / "held"), str(tmp_path / "go")))
+    told_in(tmp_path / "held")
+    waiting = in_thread(pool.run, steps.add, (1, 1))
+    eventually(lambda: pool.standing()["waiting"] == 1)
+    with pytest.raises(PoolBusy, match="too many"):
+        pool.run(steps.add, (1, 1))
+    (tmp_path / "go").touch()
+    assert waiting.result(10) == 2
+    held.result(10)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_who_waits_too_long_is_put_off(make_pool: MakePool, tmp_path: Path, is_async: bool) -> None:
+    pool = make_pool(processes=1)
+    held = in_thread(pool.run, steps.note_until, (str(tmp_path / "held"), str(tmp_path / "go")))
+    told_in(tmp_path / "held")
+    pool._bounds = pool._bounds.model_copy(update={"wait_s": 0.1})
+    with pytest.raises(PoolBusy, match="free"):
+        _ = asyncio.run(pool.arun(steps.add, (1, 1))) if is_async else pool.run(steps.add, (1, 1))
+    assert pool.standing()["waiting"] == 0
+    (tmp_path / "go").touch()
+    held.result(10)
+
+
+def test_stopping_ends_running_steps_as_shutdown(make_pool: MakePool, tmp_path: Path) -> None:
+    pool = make_pool(processes=1)
+    running = in_thread(pool.run, steps.note_and_nap, (str(tmp_path / "pid"), 600))
+    [pid] = told_in(tmp_path / "pid")
+    waiting = in_thread(pool.run, steps.add, (1, 1))
+    eventually(lambda: pool.standing()["waiting"] == 1)
+    assert pool.stop(Deadline.within(5, SYSTEM))
+    for step in (running, waiting):
+        with pytest.raises(Shutdown):
+            step.result(10)
+    assert is_gone(pid)
+    with pytest.raises(Shutdown):
+        pool.run(steps.add, (1, 1))
+
+
+def test_p30_a_pool_whose_steps_die_one_after_the_other_takes_none_until_one_comes_back(
+    make_pool: MakePool, told: Told
+) -> None:
+    pool = make_pool(processes=1)
+    for _ in range(DEATHS_IN_A_ROW):
+        with pytest.raises(StepDied):
+            pool.run(steps.kill_itself, ())
+    assert told[:1] == [True]
+    eventually(lambda: told == [True, False])
+    assert pool.run(steps.add, (1, 1)) == 2
+
+
+def test_p30_a_pool_that_cannot_start_is_broken_until_it_can(make_pool: MakePool, told: Told) -> None:
+    working: list[Callable[[], Server]] = []
+
+    def start() -> Server:
+        return working[0]() if working else Server(["/bin/false"])
+
+    pool = make_pool(start, processes=1)
+    for _ in range(DEATHS_IN_A_ROW):
+        with pytest.raises(PoolBroken):
+            pool.run(steps.add, (1, 1))
+    assert pool.is_broken
+    assert told == [True]
+    with pytest.raises(PoolBroken):
+        pool.run(steps.add, (1, 1))
+    working.append(make_pool(processes=1)._keeper._launch)
+    eventually(lambda: not pool.is_broken, timeout_s=20)
+    assert pool.run(steps.add, (1, 1)) == 2
+
+
+def test_the_death_of_the_server_ends_no_step(make_pool: MakePool, tmp_path: Path) -> None:
+    pool = make_pool(processes=2)
+    running = in_thread(pool.run, steps.note_and_nap, (str(tmp_path / "pid"), 1.0))
+    told_in(tmp_path / "pid")
+    server = pool._keeper._server
+    assert server is not None
+    server._program.kill()
+    assert running.result(10) is None
+    assert len({in_thread(pool.run, steps.nap, (0.3,)).result(10) for _ in range(2)} | {0}) >= 2

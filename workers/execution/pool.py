@@ -1,0 +1,314 @@
+"""Run CPU steps in processes beside the worker, so that none holds its link, its event loop or its neighbours.
+
+A step is lent a process and talks to it directly; each process has a socket of its own, so a process that dies, by
+whatever hand and at whatever moment, fails the one step that it ran. A step that had not begun is given to another
+process. A step that is out of time, cancelled or out of memory is ended with all the processes it has started, and
+only then does its caller hear of it.
+
+Nothing is started before the first step. When several steps in a row died or no process comes up, the pool counts as
+broken: it takes no step (`PoolBroken`: the job waits, and spends no attempt), `is_broken` makes the worker unready and
+stop pulling, and an empty step is tried until one works.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as WaitTimeout
+from typing import Any, Final, TypeVar
+
+from smena.clock import SYSTEM, Clock, Deadline
+from smena.errors import OutOfMemory, PoolBroken, PoolBusy, Shutdown, SmenaError, StepDied, TimedOut
+from smena.settings.groups import Pool as Bounds
+from smena.telemetry import events
+from workers.execution import pool_frames
+from workers.execution.pool_keeper import Keeper
+from workers.execution.pool_process import Ended, Ending, PoolProcess, Server
+
+T = TypeVar("T")
+
+DEATHS_IN_A_ROW: Final = 3
+"""So many steps that died, or starts that failed, with none between that came back, are not the steps' doing."""
+
+FORGOTTEN_S: Final = 10.0
+"""How long after its limit a step whose caller did not end it is ended by the pool."""
+
+_KILL_S: Final = 10.0
+
+
+class Pool:
+    """The process pool of one worker process; a service that starts nothing by itself."""
+
+    def __init__(
+        self,
+        bounds: Bounds,
+        launch: Callable[[], Server],
+        tell_broken: Callable[[bool], None],
+        clock: Clock = SYSTEM,
+    ) -> None:
+        self.name = "pool"
+        self.is_broken = False
+        self._bounds = bounds
+        self._size = bounds.processes or len(os.sched_getaffinity(0))
+        self._tell_broken = tell_broken
+        self._clock = clock
+        self._keeper = Keeper(
+            launch, self, max_memory_mib=bounds.max_memory_mib, recycle_memory_mib=bounds.recycle_memory_mib
+        )
+        self._changing = threading.Lock()
+        self._living: set[PoolProcess] = set()
+        self._idle: list[PoolProcess] = []
+        self._starting = 0
+        self._waiting: deque[Future[PoolProcess]] = deque()
+        self._deaths = 0
+        self._why_broken: PoolBroken = PoolBroken()
+        self._stopping = False
+
+    def start(self) -> None:
+        """Do nothing: the first step starts what it needs."""
+
+    def run(self, fn: Callable[..., T], args: tuple[Any, ...], timeout_s: float | None = None) -> T:
+        """Run a step and return its result, or raise its error; for a thread."""
+        frame = pool_frames.request(fn, args, self._bounds.max_argument_bytes)
+        limit_s = self._bounds.timeout_s if timeout_s is None else timeout_s
+        for _ in range(self._size + 2):
+            process = self._lend(limit_s) or self._wait(limit_s)
+            began_s = self._clock.monotonic()
+            try:
+                kind, body = process.call(frame, limit_s)
+            except BaseException as error:  # noqa: BLE001 - raised again when the step is dead
+                ending = self._discard(process).result(_KILL_S)
+                self._judge(process, error, ending, fn, limit_s, began_s)
+                continue
+            self._give_back(process, kind)
+            result: T = pool_frames.value(kind, body, pool_frames.name_of(fn), self._bounds.max_result_bytes)
+            return result
+        raise PoolBroken("no process took the step", step=pool_frames.name_of(fn))
+
+    async def arun(self, fn: Callable[..., T], args: tuple[Any, ...], timeout_s: float | None = None) -> T:
+        """Run a step without holding the event loop; the twin of `run`."""
+        frame = pool_frames.request(fn, args, self._bounds.max_argument_bytes)
+        limit_s = self._bounds.timeout_s if timeout_s is None else timeout_s
+        for _ in range(self._size + 2):
+            process = self._lend(limit_s) or await self._await(limit_s)
+            began_s = self._clock.monotonic()
+            try:
+                kind, body = await process.acall(frame, limit_s)
+            except BaseException as error:  # noqa: BLE001 - raised again when the step is dead
+                # Shielded, for the step is to be dead before a cancelled job is told so.
+                ending = await asyncio.shield(asyncio.wrap_future(self._discard(process)))
+                self._judge(process, error, ending, fn, limit_s, began_s)
+                continue
+            self._give_back(process, kind)
+            result: T = pool_frames.value(kind, body, pool_frames.name_of(fn), self._bounds.max_result_bytes)
+            return result
+        raise PoolBroken("no process took the step", step=pool_frames.name_of(fn))
+
+    def stop(self, deadline: Deadline) -> bool:
+        """End all processes; a step that still runs ends as `Shutdown`, so its job goes back."""
+        with self._changing:
+            self._stopping = True
+            idle, busy, waiting = list(self._idle), list(self._living.difference(self._idle)), list(self._waiting)
+            self._idle.clear()
+            self._waiting.clear()
+        for waiter in waiting:
+            if waiter.set_running_or_notify_cancel():
+                waiter.set_exception(Shutdown())
+        return self._keeper.stop(deadline, idle, busy)
+
+    def standing(self) -> Mapping[str, float]:
+        """Return how many processes are busy and idle, and how many steps wait."""
+        with self._changing:
+            idle, living, waiting = len(self._idle), len(self._living), len(self._waiting)
+        return {"busy": living - idle, "idle": idle, "waiting": waiting}
+
+    # --- what the keeper tells
+
+    def busy(self) -> list[PoolProcess]:
+        """Return the processes that run a step now."""
+        with self._changing:
+            return list(self._living.difference(self._idle))
+
+    def started(self, process: PoolProcess) -> None:
+        """Take a new process."""
+        with self._changing:
+            self._starting -= 1
+            self._living.add(process)
+        events.emit(events.POOL_GREW, pool_process=process.pid, processes=len(self._living))
+        self._offer(process)
+
+    def not_started(self, error: PoolBroken) -> None:
+        """Count a process that does not come, and let nobody wait for it."""
+        refused: list[Future[PoolProcess]] = []
+        with self._changing:
+            self._starting -= 1
+            if not self._living and not self._starting:
+                refused = list(self._waiting)
+                self._waiting.clear()
+        self._count_death(error)
+        for waiter in refused:
+            if waiter.set_running_or_notify_cancel():
+                waiter.set_exception(error)
+
+    def mended(self) -> None:
+        """Take steps again."""
+        self._deaths = 0
+        self.is_broken = False
+        events.emit(events.POOL_MENDED)
+        self._tell_broken(self.is_broken)
+
+    # --- lending
+
+    def _lend(self, limit_s: float) -> PoolProcess | None:
+        """Return a free process, if there is one."""
+        with self._changing:
+            if self._stopping:
+                raise Shutdown
+            if not self._idle or self.is_broken:
+                return None
+            process = self._idle.pop()
+            process.free_by_s = self._clock.monotonic() + limit_s + FORGOTTEN_S
+            return process
+
+    def _queue_up(self) -> Future[PoolProcess]:
+        with self._changing:
+            if self.is_broken:
+                raise PoolBroken(str(self._why_broken))
+            if len(self._waiting) >= self._bounds.queue:
+                raise PoolBusy("too many steps wait", waiting=len(self._waiting))
+            waiter: Future[PoolProcess] = Future()
+            self._waiting.append(waiter)
+        self._grow()
+        return waiter
+
+    def _wait(self, limit_s: float) -> PoolProcess:
+        waiter = self._queue_up()
+        try:
+            process = waiter.result(self._bounds.wait_s)
+        except BaseException as error:
+            self._withdraw(waiter)
+            raise self._told_waiter(error) from error
+        process.free_by_s = self._clock.monotonic() + limit_s + FORGOTTEN_S
+        return process
+
+    async def _await(self, limit_s: float) -> PoolProcess:
+        waiter = self._queue_up()
+        try:
+            process = await asyncio.wait_for(asyncio.wrap_future(waiter), self._bounds.wait_s)
+        except BaseException as error:
+            self._withdraw(waiter)
+            raise self._told_waiter(error) from error
+        process.free_by_s = self._clock.monotonic() + limit_s + FORGOTTEN_S
+        return process
+
+    def _told_waiter(self, error: BaseException) -> BaseException:
+        if isinstance(error, WaitTimeout):
+            return PoolBusy("no process became free", waited_s=self._bounds.wait_s)
+        return error
+
+    def _withdraw(self, waiter: Future[PoolProcess]) -> None:
+        """Wait no more; a process that was lent in this very moment goes to the next."""
+        if not waiter.cancel() and waiter.exception() is None:
+            self._offer(waiter.result())
+        with self._changing:
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+
+    def _grow(self) -> None:
+        """Have one more process started if somebody waits and there may be one more."""
+        with self._changing:
+            has_room = len(self._living) + self._starting < self._size
+            if self._stopping or not has_room or self._starting >= len(self._waiting):
+                return
+            self._starting += 1
+        self._keeper.start()
+        self._keeper.grow()
+
+    def _give_back(self, process: PoolProcess, kind: bytes) -> None:
+        self._deaths = 0
+        is_worn = process.is_worn or process.calls >= self._bounds.max_calls
+        if is_worn or process.condemned or kind == pool_frames.Kind.OUT_OF_MEMORY:
+            self._discard(process)
+        else:
+            self._offer(process)
+
+    def _offer(self, process: PoolProcess) -> None:
+        process.free_by_s = float("inf")
+        while True:
+            with self._changing:
+                if not self._waiting and not self._stopping:
+                    self._idle.append(process)
+                    return
+                if not self._waiting:
+                    break
+                waiter = self._waiting.popleft()
+            if waiter.set_running_or_notify_cancel():
+                waiter.set_result(process)
+                return
+        self._discard(process)
+
+    def _discard(self, process: PoolProcess) -> Future[Ending]:
+        """End a process and, if somebody waits, have another in its place."""
+        with self._changing:
+            self._living.discard(process)
+        ended = self._keeper.end(process)
+        self._grow()
+        return ended
+
+    # --- judging
+
+    def _judge(
+        self,
+        process: PoolProcess,
+        error: BaseException,
+        ending: Ending,
+        fn: Callable[..., Any],
+        limit_s: float,
+        began_s: float,
+    ) -> None:
+        """Raise what a step came to that got no answer; return if it had not begun and is to be given to another."""
+        step, ran_s = pool_frames.name_of(fn), round(self._clock.monotonic() - began_s, 3)
+        if self._stopping:
+            raise Shutdown from error
+        if not isinstance(error, Ended | TimeoutError):
+            self._tell(step, type(error).__name__, ending, ran_s)
+            raise error
+        why = self._why(process, error, ending, step, limit_s, ran_s)
+        if why is None:
+            return
+        self._tell(step, why.code, ending, ran_s)
+        if isinstance(why, StepDied):
+            self._count_death(why)
+        raise why from None
+
+    def _why(
+        self, process: PoolProcess, error: BaseException, ending: Ending, step: str, limit_s: float, ran_s: float
+    ) -> SmenaError | None:
+        if isinstance(process.condemned, OutOfMemory):
+            return OutOfMemory(step=step, **process.condemned.facts)
+        if isinstance(error, TimeoutError) or process.condemned:
+            return TimedOut(step=step, timeout_s=limit_s)
+        if not process.began():
+            return None
+        return StepDied(step=step, how=ending.how, peak_mib=ending.peak_mib, ran_s=ran_s)
+
+    def _tell(self, step: str, why: str, ending: Ending, ran_s: float) -> None:
+        events.emit(events.POOL_STEP_ENDED, step=step, why=why, how=ending.how, peak_mib=ending.peak_mib, ran_s=ran_s)
+
+    def _count_death(self, error: SmenaError) -> None:
+        self._deaths += 1
+        if self._deaths < DEATHS_IN_A_ROW or self._stopping:
+            return
+        with self._changing:
+            if self.is_broken:
+                return
+            self.is_broken = True
+            self._why_broken = PoolBroken(str(error))
+        events.emit(events.POOL_BROKEN, deaths=self._deaths, error=str(error))
+        self._tell_broken(self.is_broken)
+        self._keeper.start()
+        self._keeper.mend()

@@ -1,0 +1,141 @@
+"""Fork pool processes from a process that has the books loaded and nothing running, and be one of them.
+
+A worker has threads, so it cannot fork; this server is a program of its own, started at the first CPU step. It is
+single-threaded and does two things on request: fork, and tell how a process ended. Its end ends no pool process; the
+end of the worker ends it and them.
+
+A pool process runs one step after the other, each handed to it by the worker over a socket of its own, so no lock and
+no pipe is shared with another: whatever kills it, it leaves nothing held. Before it begins a step it writes the
+step's number to its mark, memory shared with the worker: so the worker knows whether a step that has no answer ran.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import select
+import socket
+import struct
+import threading
+import time
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+from workers.execution import pool_frames
+from workers.process import tree
+from workers.process.child import TAKEN
+from workers.process.exits import Exit
+
+FORK: Final = b"F"
+REAP: Final = b"R"
+READY: Final = b"ready"
+HELLO: Final = b"!"
+NUMBER: Final = struct.Struct("=Q")
+ENDED: Final = struct.Struct("=iQ")
+"""How a process ended: its wait status, or -1 while it lives, and the most memory it held, in KiB."""
+
+_PACKET: Final = 64
+_REAP_S: Final = 2.0
+_LOOK_S: Final = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a pool process may use."""
+
+    memory_bytes: int
+    result_bytes: int
+    nice: int
+
+
+def serve(line: socket.socket, bounds: Bounds) -> None:
+    """Fork and reap on request until the worker's end of the line closes."""
+    tree.hear_nothing(TAKEN)
+    line.send(READY)
+    while True:
+        packet, descriptors, _, _ = socket.recv_fds(line, _PACKET, 2)
+        if packet[:1] == FORK:
+            line.send(NUMBER.pack(_fork(line, bounds, *descriptors)))
+        elif packet[:1] == REAP:
+            line.send(ENDED.pack(*_reap(NUMBER.unpack(packet[1:])[0])))
+        else:
+            return
+
+
+def _fork(line: socket.socket, bounds: Bounds, talk: int, mark: int) -> int:
+    """Return the new process's id; 0 where the system refuses a process."""
+    try:
+        pid = os.fork()
+    except OSError:
+        pid = 0
+    else:
+        if pid == 0:
+            line.close()
+            _live(socket.socket(fileno=talk), mmap.mmap(mark, NUMBER.size), bounds)
+    os.close(talk)
+    os.close(mark)
+    return pid
+
+
+def _reap(pid: int) -> tuple[int, int]:
+    """Take a process's end; one that was killed is waited for a moment."""
+    ends_at = time.monotonic() + _REAP_S
+    while time.monotonic() < ends_at:
+        try:
+            found, status, usage = os.wait4(pid, os.WNOHANG)
+        except ChildProcessError:
+            break
+        if found:
+            return status, usage.ru_maxrss
+        time.sleep(_LOOK_S)
+    return -1, 0
+
+
+def _live(talk: socket.socket, mark: mmap.mmap, bounds: Bounds) -> NoReturn:
+    """Be a pool process; never return into the server's code."""
+    code = Exit.CRASHED
+    try:
+        tree.lead()
+        tree.be_first_to_go()
+        os.nice(bounds.nice)
+        tree.limit_memory(bounds.memory_bytes)
+        os.register_at_fork(after_in_child=talk.close)  # else a step's own fork would hide this process's end
+        threading.Thread(target=_end_with_worker, args=(talk,), name="pool-worker-watch", daemon=True).start()
+        talk.sendall(HELLO)
+        _run_steps(talk, mark, bounds.result_bytes)
+        code = Exit.PARENT_LOST
+    finally:
+        os._exit(code)
+
+
+def _run_steps(talk: socket.socket, mark: mmap.mmap, result_bytes: int) -> None:
+    number = 0
+    while (call := _received(talk)) is not None:
+        number += 1
+        NUMBER.pack_into(mark, 0, number)
+        talk.sendall(pool_frames.answer(call, result_bytes))
+
+
+def _received(talk: socket.socket) -> bytearray | None:
+    """Return the body of the next call, None when the worker has closed its end."""
+    head = talk.recv(pool_frames.HEAD.size, socket.MSG_WAITALL)
+    if len(head) < pool_frames.HEAD.size:
+        return None
+    _, size = pool_frames.HEAD.unpack(head)
+    body, filled = bytearray(size), 0
+    with memoryview(body) as room:
+        while filled < size:
+            count = talk.recv_into(room[filled:])
+            if not count:
+                return None
+            filled += count
+    return body
+
+
+def _end_with_worker(talk: socket.socket) -> None:
+    """Wait until the worker's end is closed, then end with all that was started here."""
+    hung_up = select.poll()
+    hung_up.register(talk, 0)  # nothing but the other end's closing
+    hung_up.poll()
+    tree.end_followers(os.getpid())
+    os._exit(Exit.PARENT_LOST)
