@@ -115,6 +115,9 @@ class Worker(Group):
     processes: Annotated[int, Field(ge=1, le=512), Unit("processes")] = 2
     """Worker processes under one supervisor."""
 
+    processes_max: Annotated[int, Field(ge=1, le=512), Unit("processes")] = 32
+    """Most worker processes that TTIN may come to; never less than `worker.processes`."""
+
     threads: Annotated[int, Field(ge=1, le=256), Unit("threads")] = 8
     """Threads of one process, which run plain actors."""
 
@@ -145,6 +148,9 @@ class Supervisor(Group):
 
     kill_grace_s: Annotated[Seconds, Field(ge=0.1, le=600)] = 5
     """Time a child gets beyond its drain budget before it is killed."""
+
+    ready_s: Annotated[Seconds, Field(ge=0.1, le=3600)] = 60
+    """Time a child that is to relieve another (reload, recycling) gets to become ready; then the old one stays."""
 
     metrics_host: Annotated[str, StringConstraints(min_length=1, max_length=255)] = "127.0.0.1"
     """Address on which metrics and probes are served."""

@@ -83,6 +83,17 @@ CHILD_LOOPING = Event(
         "error": "what the last said was wrong, if it did",
     },
 )
+CHILD_RELIEVED = Event(
+    "child.relieved",
+    "info",
+    "A new child is ready and has taken a post over; the old one drains.",
+    {
+        **_CHILD,
+        "relieves": "process id of the old one",
+        "why": "reload, or the limit that was reached",
+        "seconds": "from the new one's start",
+    },
+)
 CHILD_REPLACED = Event(
     "child.replaced",
     "info",
@@ -134,6 +145,15 @@ DRAIN_STARTED = Event(
     "info",
     "A process stops taking work and lets running jobs finish.",
     {"running": "jobs that run", "unstarted": "jobs held", "budget_s": "time they have"},
+)
+
+FLEET_PAUSED = Event("fleet.paused", "warning", "The workers take no work for now; what runs goes on.", {})
+FLEET_RESUMED = Event("fleet.resumed", "info", "The workers take work again.", {})
+FLEET_SCALED = Event(
+    "fleet.scaled",
+    "info",
+    "One worker process more or fewer is wanted.",
+    {"role": "whose children", "wanted": "how many now", "limit": "true when the bound keeps it from changing"},
 )
 
 HOOK_FAILED = Event(
@@ -276,6 +296,28 @@ RELAY_HELD_BACK = Event(
 )
 RELAY_PRUNED = Event(
     "relay.pruned", "debug", "Rows past their time were deleted.", {"table": "where", "rows": "how many"}
+)
+
+RELIEF_FAILED = Event(
+    "relief.failed",
+    "error",
+    "A child that was to take a post over did not become ready; the old one goes on.",
+    {**_CHILD, "why": "what it was started for", "error": "what it said, or did not do"},
+)
+RELOAD_FINISHED = Event(
+    "reload.finished",
+    "info",
+    "All children run the new code and settings.",
+    {"relieved": "children that were relieved", "seconds": "how long it took"},
+)
+RELOAD_STARTED = Event(
+    "reload.started", "info", "All children are renewed, one after the other.", {"children": "how many there are"}
+)
+RELOAD_STOPPED = Event(
+    "reload.stopped",
+    "error",
+    "A reload came to nothing, or half way; who worked goes on working.",
+    {"why": "what did not become ready", "relieved": "children that were relieved", "left": "children that were not"},
 )
 
 SETTINGS_WARNED = Event(

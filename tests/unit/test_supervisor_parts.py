@@ -26,7 +26,7 @@ from workers.supervisor.evidence import Ended, Evidence
 from workers.supervisor.fleet_view import STALL_S, FleetView
 from workers.supervisor.port import Board, Port
 from workers.supervisor.post import CRASH_LOOP, Post, Role
-from workers.supervisor.signals import SignalQueue
+from workers.supervisor.signals import Heard, SignalQueue
 from workers.supervisor.state_file import StateFile, read_state, remove_abandoned
 
 BACKOFF = Backoff(0.2, 10, floor_s=0.05)
@@ -250,7 +250,7 @@ def test_hup_stays_unheard_where_it_was_ignored_from_the_start() -> None:
     try:
         os.kill(os.getpid(), signal.SIGHUP)
         os.kill(os.getpid(), signal.SIGUSR1)
-        assert signals.take() == [signal.SIGUSR1]
+        assert signals.take() == [Heard(signal.SIGUSR1)]
     finally:
         signals.close()
         signal.signal(signal.SIGHUP, before)

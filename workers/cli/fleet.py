@@ -14,7 +14,13 @@ from workers.supervisor.post import Role
 from workers.wiring.supervisor import Ending, run_supervisor
 
 ROLES: Final[dict[str, Callable[[Settings], Role]]] = {
-    "worker": lambda settings: Role("worker", "workers.wiring.worker", settings.worker.processes, forked=True),
+    "worker": lambda settings: Role(
+        "worker",
+        "workers.wiring.worker",
+        settings.worker.processes,
+        forked=True,
+        most=settings.worker.processes_max,
+    ),
     "relay": lambda _settings: Role("relay", "workers.wiring.relay"),
     "archivist": lambda _settings: Role("archivist", "workers.wiring.archivist"),
 }

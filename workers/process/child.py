@@ -17,7 +17,7 @@ import selectors
 import signal
 import socket
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from smena.clock import SYSTEM, Clock, Deadline
@@ -25,7 +25,7 @@ from workers.process import lineage
 from workers.process.exits import Exit
 from workers.process.faultfile import FaultFile
 from workers.process.orders import Orders
-from workers.process.pipe import Draining, Failed, Hello, Pipe, Ready, Report
+from workers.process.pipe import Draining, Failed, Hello, Pipe, Ready, Report, Take
 from workers.process.recorder import FlightRecorder
 
 _DRAIN = frozenset({signal.SIGTERM, signal.SIGINT})
@@ -55,6 +55,9 @@ class Child:
         self._clock = clock
         self._drain_since_s = 0.0
         self._is_ready = threading.Event()
+        self._paused = orders.paused
+        self._hold: Callable[[bool], object] | None = None
+        self._holding = threading.Lock()
         self._wakeup_in, self._wakeup_out = socket.socketpair()
         self._closing = threading.Event()
         self._fault_file: FaultFile | None = None
@@ -74,6 +77,7 @@ class Child:
         signal.set_wakeup_fd(self._wakeup_out.fileno(), warn_on_full_buffer=False)
         for number in TAKEN:
             signal.signal(number, _left_to_the_thread)
+        lineage.hear_signals()
         lineage.mark_descendants(os.getpid())
         self._thread.start()
         self._pipe.send(Hello(os.getpid()))
@@ -96,6 +100,16 @@ class Child:
         return False when the report was dropped, because the next one replaces it.
         """
         return self._pipe.send(Report(snapshot, dict(loops), tuple(unready)))
+
+    def on_pause(self, hold: Callable[[bool], object]) -> None:
+        """Have ``hold`` called with True when the child is to take no work for now, with False when it may again.
+
+        It is called at once when the child is paused already, else from the listening thread; it must be quick.
+        """
+        with self._holding:
+            self._hold = hold
+            if self._paused:
+                hold(self._paused)
 
     def failed(self, error: str) -> None:
         """Tell the supervisor why this child cannot run, before it exits."""
@@ -135,10 +149,18 @@ class Child:
                         self._hear_signals(self._wakeup_in.recv(4096))
 
     def _hear_supervisor(self) -> None:
-        self._pipe.receive()
+        for message in self._pipe.receive():
+            if isinstance(message, Take):
+                self._pause(not message.work)
         if self._pipe.closed and not self._closing.is_set():
             lineage.end_session(os.getpid())
             os._exit(Exit.PARENT_LOST)
+
+    def _pause(self, paused: bool) -> None:
+        with self._holding:
+            if paused != self._paused and self._hold is not None:
+                self._hold(paused)
+            self._paused = paused
 
     def _hear_signals(self, numbers: bytes) -> None:
         if signal.SIGQUIT in numbers:

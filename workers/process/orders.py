@@ -16,7 +16,8 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     """What one child is to be.
 
     ``module`` is imported in the child and has ``run(settings, child) -> int``; ``post`` counts the children of one
-    role from 0; ``overrides`` go to `smena.settings.load`.
+    role from 0; ``overrides`` go to `smena.settings.load`; a child that is ``paused`` takes no work until it is
+    told to.
     """
 
     role: str
@@ -25,6 +26,7 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     supervisor_pid: int
     state_dir: str
     overrides: dict[str, Any] = msgspec.field(default_factory=dict)
+    paused: bool = False
 
     def name(self) -> str:
         """Return how the child is called in logs and metrics, such as ``worker-0``."""

@@ -12,6 +12,7 @@ import msgspec
 from workers.process import lineage
 from workers.process.orders import Orders
 from workers.process.pipe import Draining, Failed, Hello, Message, Pipe, Ready, Report
+from workers.supervisor.nursery import NurseryHandle
 from workers.supervisor.post import Post
 
 
@@ -23,21 +24,34 @@ class LoopSeen:
     moved_s: float
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class SupervisedChild:
-    """One child. ``pid`` is 0 until it is known; times are monotonic seconds of the supervisor."""
+    """One child. ``pid`` is 0 until it is known; times are monotonic seconds of the supervisor.
+
+    ``nursery`` has forked it, if one did. ``relieves`` is the child whose place it is to take; ``leave_by`` is set once
+    its place is no longer its own (relieved, or not wanted any more), and is the moment at which it is killed.
+    """
 
     post: Post
     orders: Orders
     pipe: Pipe
     started_s: float
     pid: int = 0
+    nursery: NurseryHandle | None = None
+    relieves: SupervisedChild | None = None
+    leave_by_s: float | None = None
+    killed: bool = False
     ready_s: float | None = None
     heard_s: float = 0.0
     draining: bool = False
     failure: str = ""
     report: Report = field(default_factory=Report)
     loops: dict[str, LoopSeen] = field(default_factory=dict)
+
+    @property
+    def holds_post(self) -> bool:
+        """Whether the post is its own: it is neither on its way out nor waiting for another to leave."""
+        return self.relieves is None and self.leave_by_s is None
 
     def hear(self, now_s: float) -> None:
         """Take in what the child has sent; one that talks nonsense is ended."""
@@ -60,6 +74,7 @@ class SupervisedChild:
 
     def kill(self) -> None:
         """End it now, with all in its session."""
+        self.killed = True
         if self.pid:
             lineage.kill_session(self.pid)
 

@@ -7,6 +7,7 @@ of one worker: build, start, say ready, report until a drain is asked for, drain
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from smena.amqp import faults as amqp_faults
@@ -30,6 +31,7 @@ from workers.broker.consumer import Consumer, Deliver
 from workers.broker.prefetch import Prefetch
 from workers.broker.source import work
 from workers.execution.binding import bind_actors
+from workers.execution.brake import Brake
 from workers.execution.coroutines import Coroutines
 from workers.execution.intake import Intake
 from workers.execution.nextmessage import NextMessages
@@ -116,7 +118,14 @@ class WorkerProcess:
             "event-loop": self._coroutines,
             "pace": pace,
         }
-        return Role(worker, loops, self._board, self._check, lambda: self._unreachable(pulse))
+        return Role(
+            worker,
+            loops,
+            self._board,
+            self._check,
+            lambda: self._unreachable(pulse),
+            partial(self._brake.hold, "paused"),
+        )
 
     def _build_link(self) -> None:
         amqp = self._settings.amqp
@@ -155,6 +164,7 @@ class WorkerProcess:
         places = worker.threads * (False in kinds) + worker.concurrency * (True in kinds)
         prefetch = Prefetch(places, worker.prefetch_max)
         self._consumer = Consumer(self._consuming, work(prefix, self._queues), deliver, prefix, prefetch)
+        self._brake = Brake(self._consumer)
 
     def _context_maker(self, once: Once | None) -> MakeContext:
         resources = self._registry.resources
@@ -176,10 +186,7 @@ class WorkerProcess:
         (self._coroutines if attempt.actor.is_async else self._slots).put(attempt)
 
     def _hold(self, holding: bool) -> None:
-        if holding:
-            self._consumer.pause()
-        else:
-            self._consumer.resume()
+        self._brake.hold("settle backlog", holding)
 
     def _check(self) -> None:
         if self._database is not None:

@@ -1,10 +1,12 @@
 """A role that runs pretended jobs; what it does beyond that is set by `SMENA_APP_…` (see `Plan`).
 
 Files in the supervisor's state folder are its cues: ``poison-NAME`` crashes the thread of slot 1, ``let-go`` ends the
-jobs of a drain that waits for it.
+jobs of a drain that waits for it, ``code`` is the code that a nursery loads (``broken`` cannot be loaded, with
+``fails`` in it a child cannot run, with ``boots for ever`` it is never ready). ``ran-PID`` says which code a child ran.
 """
 
 import ctypes
+import os
 import subprocess
 import sys
 import threading
@@ -21,6 +23,8 @@ from workers.process.exits import Exit
 from workers.process.recorder import FlightRecorder
 
 CUE_S = 0.02
+LOADED = ["none"]
+"""The code that the nursery has loaded."""
 
 
 class Plan(BaseModel):
@@ -49,6 +53,10 @@ class Plan(BaseModel):
 def preload(settings: Settings) -> None:
     """Load nothing, or do as planned."""
     plan = app_settings(Plan)
+    if settings.supervisor.state_dir and (code := settings.supervisor.state_dir / "code").exists():
+        LOADED[0] = code.read_text()
+    if LOADED[0] == "broken":
+        raise ImportError("the new code is broken")
     if plan.refuses == "preload":
         raise Misconfigured("the pretender has no book", setting="books")
     while plan.preloads_slowly:
@@ -61,9 +69,10 @@ def run(settings: Settings, child: Child) -> int:
     folder = Path(child.orders.state_dir)
     if plan.refuses == "run":
         raise Misconfigured("the pretender has no queue", setting="worker.queues")
-    if plan.fails:
+    (folder / f"ran-{os.getpid()}").write_text(LOADED[0])
+    if plan.fails or "fails" in LOADED[0]:
         raise RuntimeError("the pretender fails")
-    while plan.boots_slowly:
+    while plan.boots_slowly or LOADED[0] == "boots for ever":
         time.sleep(CUE_S)
     if plan.subprocess and child.orders.role == "forked":
         programs = [_program(own_session=own) for own in (False, True)]
@@ -71,6 +80,7 @@ def run(settings: Settings, child: Child) -> int:
     recorder = child.recorder(4)
     for slot in (0, 1):
         threading.Thread(target=_work, args=(recorder, slot, child, folder), daemon=True).start()
+    _show_pause(child, folder)
     child.ready()
     if plan.holds_interpreter:
         ctypes.PyDLL(None).sleep(600)
@@ -80,6 +90,19 @@ def run(settings: Settings, child: Child) -> int:
         tick += not plan.stuck
         child.report(tally.snapshot(), {"work": tick}, ("broker",) if plan.unready else ())
     return _drain(plan, settings, child, folder)
+
+
+def _show_pause(child: Child, folder: Path) -> None:
+    """Show in the file ``paused-PID`` whether the child takes work."""
+
+    def hold(holding: bool) -> None:
+        file = folder / f"paused-{os.getpid()}"
+        if holding:
+            file.touch()
+        else:
+            file.unlink()
+
+    child.on_pause(hold)
 
 
 def _program(*, own_session: bool) -> int:

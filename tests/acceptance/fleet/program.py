@@ -13,9 +13,13 @@ MODULE = "tests.acceptance.fleet.pretender"
 
 def main(forked: int, plain: int) -> int:
     """Run the supervisor; say a refusal as the command line does."""
-    roles = [Role("forked", MODULE, forked, forked=True), Role("plain", MODULE, plain)]
     try:
-        ending = run_supervisor([role for role in roles if role.count], load(), {})
+        settings = load()
+        roles = [
+            Role("forked", MODULE, forked, forked=True, most=settings.worker.processes_max),
+            Role("plain", MODULE, plain),
+        ]
+        ending = run_supervisor([role for role in roles if role.count], settings, {})
     except Misconfigured as refusal:
         ending = Ending(Exit.MISCONFIGURED, str(refusal))
     if ending.refusal:

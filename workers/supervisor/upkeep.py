@@ -1,0 +1,63 @@
+"""Change the fleet while it works, as signals ask for it, one change at a time.
+
+Called by the arbiter, on its thread, and only while nothing is being drained.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from typing import Final
+
+from smena.clock import Clock
+from smena.telemetry import events
+from workers.supervisor.budgets import Budgets
+from workers.supervisor.crew import Crew
+from workers.supervisor.reload import Reload
+from workers.supervisor.scale import Scale
+
+CHANGES: Final = (signal.SIGTTIN, signal.SIGTTOU, signal.SIGTSTP, signal.SIGCONT)
+"""Signals that ask for a change beside HUP."""
+
+
+class Upkeep:
+    """What is being changed, and what comes next."""
+
+    def __init__(self, crew: Crew, scale: Scale, budgets: Budgets, clock: Clock) -> None:
+        self._crew = crew
+        self._budgets = budgets
+        self._clock = clock
+        self._reload: Reload | None = None
+        self._reload_is_wanted = False
+        self._on_signal: dict[signal.Signals, Callable[[], None]] = {
+            signal.SIGHUP: self._ask_to_reload,
+            signal.SIGTTIN: scale.up,
+            signal.SIGTTOU: scale.down,
+            signal.SIGTSTP: lambda: self._pause(paused=True),
+            signal.SIGCONT: lambda: self._pause(paused=False),
+        }
+
+    def ask(self, number: signal.Signals) -> None:
+        """Do what a signal asks for, or note that it is wanted."""
+        self._on_signal[number]()
+
+    def step(self) -> None:
+        """Take the next step of what is under way, or begin what is wanted."""
+        self._crew.kill_overdue()
+        if self._reload is not None:
+            self._reload.step()
+            if self._reload.done:
+                self._reload = None
+        elif self._reload_is_wanted:
+            self._reload_is_wanted = False
+            self._reload = Reload(self._crew, self._budgets, self._clock)
+            self._reload.begin()
+
+    def _ask_to_reload(self) -> None:
+        """Note it; asked during a reload, another follows, for there may be newer code."""
+        self._reload_is_wanted = True
+
+    def _pause(self, *, paused: bool) -> None:
+        if paused != self._crew.paused:
+            self._crew.pause(paused)
+            events.emit(events.FLEET_PAUSED if paused else events.FLEET_RESUMED)
