@@ -133,6 +133,15 @@ class Worker(Group):
     unknown_actor_s: Annotated[Seconds, Field(ge=0, le=7 * DAY_S)] = 600
     """How long a job of an actor that no loaded book has waits for a newer worker before it is dead."""
 
+    max_jobs: Annotated[int, Field(ge=1, le=1_000_000_000), Unit("jobs")] | None = None
+    """Jobs after which a worker process is relieved by a new one; 80 to 100 % of it, drawn for each."""
+
+    max_memory_mib: Annotated[int, Field(ge=16, le=1_048_576), Unit("MiB")] | None = None
+    """Resident memory at which a worker process is relieved by a new one."""
+
+    max_age_s: Annotated[Seconds, Field(ge=1, le=30 * DAY_S)] | None = None
+    """Age at which a worker process is relieved by a new one; 80 to 100 % of it, drawn for each."""
+
     drain_s: Annotated[Seconds, Field(ge=0, le=DAY_S)] = 25
     """Time that running jobs get to finish after TERM; the budget of the whole shutdown."""
 

@@ -102,6 +102,22 @@ CHILD_REPLACED = Event(
 )
 CHILD_STARTED = Event("child.started", "info", "A child process was started.", _CHILD)
 
+CHILD_STATUS = Event(
+    "child.status",
+    "info",
+    "How a child is; written when USR1 asks for it.",
+    {
+        **_CHILD,
+        "state": "starting, ready or leaving",
+        "age_s": "since it was started",
+        "jobs_done": "as it last reported",
+        "running": "jobs that run: job, actor, attempt (a long list is cut)",
+        "memory_mib": "held now",
+        "peak_mib": "most it held",
+        "unready": "what it cannot reach",
+    },
+)
+
 CONSUMER_CANCELLED = Event(
     "consumer.cancelled",
     "warning",
@@ -154,6 +170,12 @@ FLEET_SCALED = Event(
     "info",
     "One worker process more or fewer is wanted.",
     {"role": "whose children", "wanted": "how many now", "limit": "true when the bound keeps it from changing"},
+)
+FLEET_STATUS = Event(
+    "fleet.status",
+    "info",
+    "How the fleet is; written when USR1 asks for it, before the children and the stacks.",
+    {"children": "how many live", "posts": "how many are wanted", "running": "jobs that run"},
 )
 
 HOOK_FAILED = Event(
@@ -252,6 +274,18 @@ OUTBOX_PARKED = Event(
 OUTBOX_SENT = Event("outbox.sent", "debug", "Outbox rows were confirmed by the broker.", {"rows": "how many"})
 
 PROCESS_READY = Event("process.ready", "info", "A process can do its work.", {"seconds": "time since it began"})
+PROCESS_STACK = Event(
+    "process.stack",
+    "info",
+    "Where a thread is; written when USR1 asks for it.",
+    {
+        "post": "which of the places, or supervisor",
+        "child": "process id of the child",
+        "thread": "name, or Python's number of the thread",
+        "job": "what it runs",
+        "stack": "innermost call first, cut to the size of a line",
+    },
+)
 PROCESS_STARTED = Event(
     "process.started",
     "info",

@@ -186,3 +186,75 @@ def test_a_terminals_own_stop_and_hangup_are_told_from_those_of_a_process(fleet:
     assert fleet.exit_code() == Exit.DRAINED
     assert [event["why"] for event in fleet.events("process.stopping")] == ["SIGHUP"]
     assert not fleet.events("reload.started")
+
+
+def test_p29_children_are_recycled_by_jobs_one_at_a_time_the_new_one_first(fleet: FleetGrip) -> None:
+    fleet.start(forked=2, jobs_each_look=5, settings={"worker_max_jobs": 20, "telemetry_tally_s": 0.1})
+    before = fleet.wait_ready()
+
+    eventually(lambda: len(fleet.events("child.relieved")) >= 4)
+    fleet.cue("enough")
+
+    assert fleet.get("/ready")[0] == 200
+    relieved, drained = fleet.events("child.relieved"), fleet.events("child.drained")
+    assert {event["relieves"] for event in relieved[:2]} == {*before.values()}
+    assert all("jobs done" in event["why"] for event in relieved)
+    turns = fleet.order("child.relieved", "child.drained")
+    assert turns == (["child.relieved", "child.drained"] * len(turns))[: len(turns)]
+    assert len(drained) >= len(relieved) - 1
+    assert not fleet.events("child.exited")
+    assert not fleet.events("relief.failed")
+
+
+def test_p29_a_child_that_holds_too_much_memory_is_recycled(fleet: FleetGrip) -> None:
+    fleet.start(forked=2, hogs_mib=300, settings={"worker_max_memory_mib": 250})
+    before = fleet.wait_ready()
+
+    relieved = eventually(lambda: fleet.events("child.relieved"))
+    eventually(lambda: not alive(before["0"]))
+
+    assert [event["relieves"] for event in relieved] == [before["0"]]
+    assert "MiB held" in relieved[0]["why"]
+    assert fleet.pids()["1"] == before["1"]
+
+
+def test_p29_a_recycling_that_comes_to_nothing_leaves_the_old_child_at_work(fleet: FleetGrip) -> None:
+    fleet.load("one")
+    fleet.start(forked=1, settings={"worker_max_age_s": 2, "supervisor_ready_s": 5})
+    before = fleet.wait_ready()
+    fleet.cue("no-more")
+
+    failed = eventually(lambda: fleet.events("relief.failed"))[0]
+
+    assert failed["child"] == before["0"]
+    assert "no room for another" in failed["error"]
+    assert fleet.pids() == before
+    assert fleet.get("/ready")[0] == 200
+
+
+def test_the_peak_memory_of_a_killed_child_is_told(fleet: FleetGrip) -> None:
+    fleet.start(forked=1, hogs_mib=200)
+    pid = fleet.wait_ready()["0"]
+    eventually((fleet.folder / "hoarded").exists)
+
+    fleet.signal(signal.SIGUSR1)
+    eventually(lambda: [event for event in fleet.events("child.status") if event["peak_mib"] > 200] or fleet.ask())
+    os.kill(pid, signal.SIGKILL)
+
+    assert eventually(lambda: fleet.events("child.exited"))[0]["peak_mib"] > 200
+
+
+def test_usr1_writes_status_and_stacks_of_all_also_of_one_that_holds_its_interpreter(fleet: FleetGrip) -> None:
+    fleet.start(forked=1, plain=1, holds_interpreter=True)
+    pids = {"forked-0": fleet.wait_ready()["0"], "plain-0": fleet.pids("plain")["0"]}
+
+    fleet.signal(signal.SIGUSR1)
+    eventually(lambda: {event["post"] for event in fleet.events("process.stack")} == {"supervisor", *pids})
+
+    assert {event["post"]: event["child"] for event in fleet.events("child.status")} == pids
+    assert fleet.events("fleet.status")[0]["running"] == 4
+    held = [event for event in fleet.events("process.stack") if event["child"] == pids["forked-0"]]
+    assert any("pretender.py" in event["stack"] and "in run" in event["stack"] for event in held)
+    assert {event["job"] for event in held} >= {"job-0-0", "job-0-1"}
+    assert any("arbiter.py" in event["stack"] for event in fleet.events("process.stack") if event["child"] is None)
+    assert fleet.pids()["0"] == pids["forked-0"]

@@ -21,12 +21,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from smena.clock import SYSTEM, Clock, Deadline
-from workers.process import lineage
+from workers.process import lineage, stackfile
 from workers.process.exits import Exit
 from workers.process.faultfile import FaultFile
 from workers.process.orders import Orders
 from workers.process.pipe import Draining, Failed, Hello, Pipe, Ready, Report, Take
 from workers.process.recorder import FlightRecorder
+from workers.process.stackfile import StackFile
 
 _DRAIN = frozenset({signal.SIGTERM, signal.SIGINT})
 TAKEN = (
@@ -37,6 +38,7 @@ TAKEN = (
     signal.SIGTTIN,
     signal.SIGTTOU,
     signal.SIGTSTP,
+    stackfile.SIGNAL,
 )
 """Those the supervisor acts on are taken here too, so that a signal sent to all processes ends none by default.
 
@@ -61,6 +63,7 @@ class Child:
         self._wakeup_in, self._wakeup_out = socket.socketpair()
         self._closing = threading.Event()
         self._fault_file: FaultFile | None = None
+        self._stack_file: StackFile | None = None
         self._recorder: FlightRecorder | None = None
         self._thread = threading.Thread(target=self._listen, name="smena-parent", daemon=True)
 
@@ -77,6 +80,7 @@ class Child:
         signal.set_wakeup_fd(self._wakeup_out.fileno(), warn_on_full_buffer=False)
         for number in TAKEN:
             signal.signal(number, _left_to_the_thread)
+        self._stack_file = StackFile(self.orders.file(os.getpid(), "stacks"))
         lineage.hear_signals()
         lineage.mark_descendants(os.getpid())
         self._thread.start()
@@ -136,6 +140,8 @@ class Child:
         self._pipe.close()
         if self._fault_file is not None:
             self._fault_file.close()
+        if self._stack_file is not None:
+            self._stack_file.close()
 
     def _listen(self) -> None:
         with selectors.DefaultSelector() as selector:

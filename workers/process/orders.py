@@ -11,6 +11,9 @@ from typing import Any
 
 import msgspec
 
+KINDS = ("flight", "fault", "stacks")
+"""The files of a child: what its slots run, what it wrote while dying, where its threads are when asked."""
+
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True):
     """What one child is to be.
@@ -33,5 +36,5 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.role}-{self.post}"
 
     def file(self, pid: int, kind: str) -> Path:
-        """Return the path of one of a child's files; kinds are ``flight`` and ``fault``."""
+        """Return the path of one of a child's files; the kinds are `KINDS`."""
         return Path(self.state_dir) / f"{pid}.{kind}"

@@ -1,8 +1,8 @@
 """Keep wanted and actual processes equal, in one loop.
 
 Each round: fill the empty posts, take the next step of what is under way (a reload, a recycling), put up what is
-seen, wait for a signal, a child's word or the next due moment, obey the signals, bury the dead. Signals and children only leave notes; this thread alone acts on them, so no two events
-ever meet half way.
+seen, wait for a signal, a child's word or the next due moment, obey the signals, bury the dead. Signals and children
+only leave notes; this thread alone acts on them, so no two events ever meet half way.
 
 The supervisor imports no code of the user's: children are processes started by command line or forked by a nursery.
 """

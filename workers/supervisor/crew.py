@@ -23,6 +23,7 @@ from workers.process.pipe import Pipe, Take
 from workers.supervisor import evidence
 from workers.supervisor.child import SupervisedChild
 from workers.supervisor.evidence import Ended, Evidence
+from workers.supervisor.lifespan import draw_share
 from workers.supervisor.nurseries import Nurseries
 from workers.supervisor.nursery import NurseryHandle
 from workers.supervisor.post import CRASH_LOOP, Post
@@ -30,6 +31,9 @@ from workers.supervisor.tallies import Tallies
 
 BIRTH_S = 30.0
 """A fork that shows no child for so long means that the nursery stands still."""
+
+SAMPLE_S = 1.0
+"""Pause between two looks at the children's memory."""
 
 Start = Callable[[Orders, socket.socket], int]
 """Start the child that the orders name with that end of its pipe; return its pid, 0 if it will tell it itself."""
@@ -55,6 +59,7 @@ class Crew:
         self.tallies = Tallies()
         self.paused = False
         """Whether no work is to be taken for now."""
+        self._sampled_s = 0.0
         self._orders_for = orders_for
         self._start = start
         self._clock = clock
@@ -112,7 +117,8 @@ class Crew:
             unless_started.callback(ours.close)
             pid = (self._start if nursery is None else nursery.fork)(orders, theirs)
             unless_started.pop_all()
-        child = SupervisedChild(post, orders, Pipe(ours), self._clock.monotonic(), pid, nursery, relieves)
+        now = self._clock.monotonic()
+        child = SupervisedChild(post, orders, Pipe(ours), now, pid, nursery, relieves, share=draw_share())
         self.children.append(child)
         if pid:
             _welcome(child)
@@ -160,6 +166,15 @@ class Crew:
                 role, seconds = nursery.orders.role, round(now - nursery.started_s, 3)
                 events.emit(events.NURSERY_READY, role=role, nursery=nursery.pid, seconds=seconds, warning=word.warning)
 
+    def sample_memory(self) -> None:
+        """See what each child holds now, once a second at most: what a killed one held can be told then."""
+        now = self._clock.monotonic()
+        if now - self._sampled_s >= SAMPLE_S:
+            self._sampled_s = now
+            for child in self.children:
+                if child.pid:
+                    child.memory.sample(child.pid)
+
     def unborn(self) -> list[SupervisedChild]:
         """Return the children whose pipe ended before they said who they are."""
         return [child for child in self.children if child.pipe.closed and not child.pid]
@@ -173,7 +188,7 @@ class Crew:
     def bury(self, child: SupervisedChild, ended: Ended) -> None:
         """Keep what the dead child counted, tell what it left, and see when its post may be filled again."""
         now = self._clock.monotonic()
-        left = evidence.collect(child.orders.file(ended.pid, "flight"), child.orders.file(ended.pid, "fault"))
+        left = evidence.collect(child.orders, ended.pid)
         self.children.remove(child)
         child.pipe.close()
         self.tallies.fold(ended.pid)
@@ -237,7 +252,7 @@ def _tell_exit(child: SupervisedChild, ended: Ended, left: Evidence) -> None:
         signal=ended.signal.name if ended.signal is not None else None,
         how=ended.how,
         error=child.failure,
-        peak_mib=ended.peak_kib // 1024,
+        peak_mib=max(ended.peak_kib, child.memory.peak_kib) // 1024,
         jobs=len(left.running),
         running=[{"job": job.job_id, "actor": job.actor, "attempt": job.attempt} for job in left.running],
         blamed=[job.job_id for job in left.blamed],

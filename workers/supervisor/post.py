@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from smena.backoff import Backoff, Pause
+from workers.supervisor.lifespan import Lifespan
 
 CRASH_LOOP = 5
 """Deaths in a row, none after a healthy spell, that make a crash loop."""
@@ -19,7 +20,8 @@ CRASH_LOOP = 5
 class Role:
     """A kind of child: its name, the module with its ``run``, how many, and whether a nursery forks it.
 
-    ``most`` is how many TTIN may make of it; a role without it stays as it is.
+    ``most`` is how many TTIN may make of it; a role without it stays as it is. Children are relieved at the
+    limits of ``lifespan``.
     """
 
     name: str
@@ -27,6 +29,7 @@ class Role:
     count: int = 1
     forked: bool = False
     most: int = 0
+    lifespan: Lifespan = field(default_factory=Lifespan)
 
 
 @dataclass(slots=True)

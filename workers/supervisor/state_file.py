@@ -5,8 +5,8 @@
      "nurseries": {"worker": 11}, "leaving": [], "paused": false}
 
 ``state`` is ``booting``, ``ready`` or ``draining``; ``leaving`` are children whose post is another's already;
-``paused`` says whether the fleet takes no work for now. The file is replaced as a whole, never seen half, and goes with its
-supervisor. A lock on the folder keeps a second supervisor out; the kernel lets go of it with the process.
+``paused`` says whether the fleet takes no work for now. The file is replaced as a whole, never seen half, and goes with
+its supervisor. A lock on the folder keeps a second supervisor out; the kernel lets go of it with the process.
 """
 
 from __future__ import annotations

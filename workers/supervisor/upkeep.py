@@ -13,11 +13,13 @@ from smena.clock import Clock
 from smena.telemetry import events
 from workers.supervisor.budgets import Budgets
 from workers.supervisor.crew import Crew
+from workers.supervisor.recycling import Recycling
 from workers.supervisor.reload import Reload
 from workers.supervisor.scale import Scale
+from workers.supervisor.status import Status
 
-CHANGES: Final = (signal.SIGTTIN, signal.SIGTTOU, signal.SIGTSTP, signal.SIGCONT)
-"""Signals that ask for a change beside HUP."""
+CHANGES: Final = (signal.SIGTTIN, signal.SIGTTOU, signal.SIGTSTP, signal.SIGCONT, signal.SIGUSR1)
+"""Signals that ask for a change, or to be told how things are, beside HUP."""
 
 
 class Upkeep:
@@ -29,8 +31,11 @@ class Upkeep:
         self._clock = clock
         self._reload: Reload | None = None
         self._reload_is_wanted = False
+        self._recycling = Recycling(crew, budgets, clock)
+        self._status = Status(crew, clock)
         self._on_signal: dict[signal.Signals, Callable[[], None]] = {
             signal.SIGHUP: self._ask_to_reload,
+            signal.SIGUSR1: self._status.ask,
             signal.SIGTTIN: scale.up,
             signal.SIGTTOU: scale.down,
             signal.SIGTSTP: lambda: self._pause(paused=True),
@@ -43,12 +48,16 @@ class Upkeep:
 
     def step(self) -> None:
         """Take the next step of what is under way, or begin what is wanted."""
+        self._crew.sample_memory()
         self._crew.kill_overdue()
+        self._status.step()
         if self._reload is not None:
             self._reload.step()
             if self._reload.done:
                 self._reload = None
-        elif self._reload_is_wanted:
+        else:
+            self._recycling.step(may_begin=not self._reload_is_wanted)
+        if self._reload is None and self._reload_is_wanted and not self._recycling.under_way:
             self._reload_is_wanted = False
             self._reload = Reload(self._crew, self._budgets, self._clock)
             self._reload.begin()

@@ -120,6 +120,10 @@ class FleetGrip:
         """Send a signal to the supervisor."""
         os.kill(self.process.pid, number)
 
+    def ask(self) -> None:
+        """Ask for the status once more."""
+        self.signal(signal.SIGUSR1)
+
     def cue(self, name: str) -> None:
         """Give the pretenders a cue."""
         (self.folder / name).touch()

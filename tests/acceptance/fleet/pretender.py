@@ -46,6 +46,10 @@ class Plan(BaseModel):
     """Be ready, then sleep in C code that holds the interpreter's lock, so that no Python code runs any more."""
     unready: bool = False
     """Report that the broker cannot be reached."""
+    jobs_each_look: int = 0
+    """Count so many jobs ten times a second, until the cue ``enough``."""
+    hogs_mib: int = 0
+    """Hold so much memory in the process at post 0, unless another was there before."""
     stuck: bool = False
     """Report a loop whose tick never moves."""
 
@@ -70,6 +74,8 @@ def run(settings: Settings, child: Child) -> int:
     if plan.refuses == "run":
         raise Misconfigured("the pretender has no queue", setting="worker.queues")
     (folder / f"ran-{os.getpid()}").write_text(LOADED[0])
+    if (folder / "no-more").exists():
+        raise RuntimeError("no room for another")
     if plan.fails or "fails" in LOADED[0]:
         raise RuntimeError("the pretender fails")
     while plan.boots_slowly or LOADED[0] == "boots for ever":
@@ -86,9 +92,13 @@ def run(settings: Settings, child: Child) -> int:
         ctypes.PyDLL(None).sleep(600)
     tally, tick = Tally(), 0
     tally.count("pretend.work", "done")
+    hoard = _hoard(plan, child, folder)
     while not child.wait(0.1):
+        for _ in range(plan.jobs_each_look * (not (folder / "enough").exists())):
+            tally.count("pretend.work", "done")
         tick += not plan.stuck
         child.report(tally.snapshot(), {"work": tick}, ("broker",) if plan.unready else ())
+    hoard.clear()
     return _drain(plan, settings, child, folder)
 
 
@@ -103,6 +113,14 @@ def _show_pause(child: Child, folder: Path) -> None:
             file.unlink()
 
     child.on_pause(hold)
+
+
+def _hoard(plan: Plan, child: Child, folder: Path) -> bytearray:
+    was_hoarded = folder / "hoarded"
+    if not plan.hogs_mib or child.orders.post or was_hoarded.exists():
+        return bytearray()
+    was_hoarded.touch()
+    return bytearray(b"x") * (plan.hogs_mib * 2**20)
 
 
 def _program(*, own_session: bool) -> int:
