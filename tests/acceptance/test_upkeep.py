@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -237,8 +238,11 @@ def test_the_peak_memory_of_a_killed_child_is_told(fleet: FleetGrip) -> None:
     pid = fleet.wait_ready()["0"]
     eventually((fleet.folder / "hoarded").exists)
 
-    fleet.signal(signal.SIGUSR1)
-    eventually(lambda: [event for event in fleet.events("child.status") if event["peak_mib"] > 200] or fleet.ask())
+    def peak_is_known() -> bool:
+        fleet.signal(signal.SIGUSR1)
+        return any(event["peak_mib"] > 200 for event in fleet.events("child.status"))
+
+    eventually(peak_is_known)
     os.kill(pid, signal.SIGKILL)
 
     assert eventually(lambda: fleet.events("child.exited"))[0]["peak_mib"] > 200
@@ -258,3 +262,25 @@ def test_usr1_writes_status_and_stacks_of_all_also_of_one_that_holds_its_interpr
     assert {event["job"] for event in held} >= {"job-0-0", "job-0-1"}
     assert any("arbiter.py" in event["stack"] for event in fleet.events("process.stack") if event["child"] is None)
     assert fleet.pids()["0"] == pids["forked-0"]
+
+
+def test_a_service_manager_follows_the_fleet_through_its_life(fleet: FleetGrip, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(30)
+        fleet.start(forked=1, environ={"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "1000000"})
+        heard: list[str] = []
+
+        def hears(line: str) -> None:
+            while line not in heard:
+                heard.extend(manager.recv(4096).decode().splitlines())
+
+        hears("READY=1")
+        hears("WATCHDOG=1")
+        fleet.signal(signal.SIGHUP)
+        hears("RELOADING=1")
+        heard.clear()
+        hears("READY=1")
+        fleet.signal(signal.SIGTERM)
+        hears("STOPPING=1")
+    assert fleet.exit_code() == Exit.DRAINED

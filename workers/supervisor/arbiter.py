@@ -101,6 +101,7 @@ class Arbiter:
                 pids=fleet_view.pids_by_role(holders),
                 nurseries=self._crew.nurseries.pids(),
                 paused=self._crew.paused,
+                reloading=self._upkeep.reloading,
                 leaving=fleet_view.leaving(children),
                 standing_still=fleet_view.standing_still(children, self._clock.monotonic()),
                 missing=missing,

@@ -30,6 +30,7 @@ class FleetView:
     nurseries: dict[str, int] = field(default_factory=dict)
     leaving: tuple[int, ...] = ()
     paused: bool = False
+    reloading: bool = False
     standing_still: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     figures: tuple[Snapshot, ...] = ()

@@ -42,6 +42,11 @@ class Upkeep:
             signal.SIGCONT: lambda: self._pause(paused=False),
         }
 
+    @property
+    def reloading(self) -> bool:
+        """Whether a reload is under way or about to begin."""
+        return self._reload is not None or self._reload_is_wanted
+
     def ask(self, number: signal.Signals) -> None:
         """Do what a signal asks for, or note that it is wanted."""
         self._on_signal[number]()

@@ -16,6 +16,7 @@ from smena.backoff import Backoff
 from smena.clock import SYSTEM, Deadline
 from smena.errors import Misconfigured
 from smena.settings import Settings, judge
+from smena.settings.service_manager import service_manager
 from smena.telemetry import events, logs
 from smena.telemetry.plain_text import error_text
 from smena.version import __version__
@@ -27,6 +28,7 @@ from workers.supervisor.budgets import Budgets
 from workers.supervisor.crew import Crew
 from workers.supervisor.evidence import sweep
 from workers.supervisor.fleet_view import FleetView
+from workers.supervisor.herald import Herald
 from workers.supervisor.launch import start_program
 from workers.supervisor.nurseries import Nurseries
 from workers.supervisor.nursery import NurseryHandle
@@ -63,6 +65,8 @@ def run_supervisor(roles: Sequence[Role], settings: Settings, overrides: Mapping
         owned.callback(logs.configure(settings.telemetry, "supervisor", profile=settings.profile).close)
         state = owned.enter_context(_state(settings))
         board = Board(SYSTEM)
+        herald = Herald(service_manager(), SYSTEM)
+        owned.callback(herald.close)
         port = owned.enter_context(_port(settings, board))
         _tell_start(settings, state.folder, port.number)
         new_post = functools.partial(Post, backoff=_backoff(settings))
@@ -72,7 +76,7 @@ def run_supervisor(roles: Sequence[Role], settings: Settings, overrides: Mapping
             crew,
             Upkeep(crew, Scale(crew, new_post, budgets.leave_s), budgets, SYSTEM),
             signals,
-            functools.partial(_publish, board, state, settings.supervisor.metrics_host, port.number),
+            functools.partial(_publish, (board, herald, state), settings.supervisor.metrics_host, port.number),
             budgets,
             SYSTEM,
         )
@@ -121,8 +125,10 @@ def _crew(
     )
 
 
-def _publish(board: Board, state: StateFile, host: str, port: int, view: FleetView) -> None:
+def _publish(readers: tuple[Board, Herald, StateFile], host: str, port: int, view: FleetView) -> None:
+    board, herald, state = readers
     board.publish(view)
+    herald.tell(view)
     seen = {
         "pid": os.getpid(),
         "state": view.state,

@@ -38,6 +38,7 @@ class FleetGrip:
         *,
         drain_s: float = 20,
         settings: Mapping[str, object] | None = None,
+        environ: Mapping[str, str] | None = None,
         **plan: object,
     ) -> None:
         """Start the program; ``plan`` are fields of the pretender's `Plan`, ``settings`` as in `RealFleet.up`."""
@@ -48,6 +49,7 @@ class FleetGrip:
             "SMENA_TELEMETRY_LOG_FILE": str(self._log),
             "SMENA_WORKER_DRAIN_S": str(drain_s),
             **{f"SMENA_{name.upper()}": str(value) for name, value in (settings or {}).items()},
+            **(environ or {}),
             **{f"SMENA_APP_{name.upper()}": str(value) for name, value in plan.items()},
         }
         self._open([sys.executable, "-m", "tests.acceptance.fleet.program", str(forked), str(plain)], env)
@@ -119,10 +121,6 @@ class FleetGrip:
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the supervisor."""
         os.kill(self.process.pid, number)
-
-    def ask(self) -> None:
-        """Ask for the status once more."""
-        self.signal(signal.SIGUSR1)
 
     def cue(self, name: str) -> None:
         """Give the pretenders a cue."""
