@@ -273,6 +273,18 @@ OUTBOX_PARKED = Event(
 )
 OUTBOX_SENT = Event("outbox.sent", "debug", "Outbox rows were confirmed by the broker.", {"rows": "how many"})
 
+PROCESS_BUG = Event(
+    "process.bug",
+    "error",
+    "An error that nobody caught; the process ends in order.",
+    {
+        "where": "a thread, the event loop, the main loop, or what cannot raise (`__del__`, callbacks)",
+        "thread": "name of the thread",
+        "error": "class and text of the error",
+        "stack": "its traceback, the end of it",
+        "running": "jobs that ran: job, actor, attempt (a long list is cut)",
+    },
+)
 PROCESS_READY = Event("process.ready", "info", "A process can do its work.", {"seconds": "time since it began"})
 PROCESS_STACK = Event(
     "process.stack",

@@ -21,12 +21,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from smena.clock import SYSTEM, Clock, Deadline
-from workers.process import lineage, stackfile
+from workers.process import lineage, recorder, stackfile
 from workers.process.exits import Exit
 from workers.process.faultfile import FaultFile
+from workers.process.mishaps import Mishaps
 from workers.process.orders import Orders
 from workers.process.pipe import Draining, Failed, Hello, Pipe, Ready, Report, Take
-from workers.process.recorder import FlightRecorder
+from workers.process.recorder import FlightRecorder, Running
 from workers.process.stackfile import StackFile
 
 _DRAIN = frozenset({signal.SIGTERM, signal.SIGINT})
@@ -65,6 +66,8 @@ class Child:
         self._fault_file: FaultFile | None = None
         self._stack_file: StackFile | None = None
         self._recorder: FlightRecorder | None = None
+        self.mishaps = Mishaps(self._end_in_order, self._running)
+        self.had_mishap = False
         self._thread = threading.Thread(target=self._listen, name="smena-parent", daemon=True)
 
     @property
@@ -83,6 +86,7 @@ class Child:
         self._stack_file = StackFile(self.orders.file(os.getpid(), "stacks"))
         lineage.hear_signals()
         lineage.mark_descendants(os.getpid())
+        self.mishaps.install()
         self._thread.start()
         self._pipe.send(Hello(os.getpid()))
 
@@ -171,10 +175,20 @@ class Child:
     def _hear_signals(self, numbers: bytes) -> None:
         if signal.SIGQUIT in numbers:
             os._exit(Exit.ENDED_NOW)
-        if not _DRAIN.intersection(numbers):
-            return
+        if _DRAIN.intersection(numbers):
+            self._begin_drain(Exit.DRAINED)
+
+    def _end_in_order(self, error: str) -> None:
+        self.had_mishap = True
+        self.failed(error)
+        self._begin_drain(Exit.CRASHED)
+
+    def _running(self) -> list[Running]:
+        return [] if self._recorder is None else recorder.read(self._recorder.path)
+
+    def _begin_drain(self, code: Exit) -> None:
         if not self._is_ready.is_set() and (self._recorder is None or self._recorder.idle()):
-            os._exit(Exit.DRAINED)
+            os._exit(code)
         if not self.drain_requested.is_set():
             self._drain_since_s = self._clock.monotonic()
             self.drain_requested.set()

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from smena.clock import Clock, Deadline
 from smena.telemetry import events
 from workers.process.exits import Exit
+from workers.process.mishaps import Mishaps
 from workers.supervisor import fleet_view
 from workers.supervisor.budgets import Budgets
 from workers.supervisor.crew import Crew
@@ -50,6 +51,9 @@ class Arbiter:
         """Why the fleet cannot run as it is configured, once that is known."""
         self._crew = crew
         self._upkeep = upkeep
+        self._mishap = ""
+        self._mishaps = Mishaps(self.note_mishap, list)
+        self._mishaps.install()
         self._signals = signals
         self._publish = publish
         self._budgets = budgets
@@ -66,7 +70,27 @@ class Arbiter:
         }
 
     def run(self) -> Exit:
-        """Fill the posts and keep them filled; return how it ended."""
+        """Fill the posts and keep them filled; return how it ended.
+
+        An error in here is a bug. It ends the fleet in order; an error on that way too ends it at once.
+        """
+        try:
+            return self._go_round()
+        except Exception as bug:  # noqa: BLE001  (the seam: nobody is left above that could drain the children)
+            self._mishaps.tell("the supervisor's loop", bug)
+        try:
+            return self._go_round()
+        except Exception as bug:  # noqa: BLE001  (the same)
+            self._mishaps.tell("the supervisor's loop, while it drained", bug)
+            for child in self._crew.children:
+                child.kill()
+            return Exit.CRASHED
+
+    def note_mishap(self, error: str) -> None:
+        """Note that something of this process is broken, so that the fleet is drained; from any thread."""
+        self._mishap = self._mishap or error
+
+    def _go_round(self) -> Exit:
         while self._drain is None or (self._crew.children and not self._drain.given_up()):
             self._reconcile()
             self._show()
@@ -82,6 +106,8 @@ class Arbiter:
     # --- Wanted and actual -------------------------------------------------------------------
 
     def _reconcile(self) -> None:
+        if self._mishap and self._drain is None:
+            self._begin_drain(self._mishap)
         if self._drain is None:
             self._crew.fill()
             self._upkeep.step()
@@ -209,7 +235,7 @@ class Arbiter:
                 self._crew.kill(child, why)
 
     def _finish(self, drain: Drain) -> Exit:
-        code = Exit.MISCONFIGURED if self.refusal else drain.code
+        code = Exit.MISCONFIGURED if self.refusal else Exit.CRASHED if self._mishap else drain.code
         events.emit(events.DRAIN_FINISHED, seconds=round(self._clock.monotonic() - drain.began_s, 3))
         events.emit(events.PROCESS_STOPPED, code=int(code))
         return code

@@ -43,6 +43,7 @@ class SupervisedChild:
     nursery: NurseryHandle | None = None
     relieves: SupervisedChild | None = None
     leave_by_s: float | None = None
+    draining_since_s: float | None = None
     killed: bool = False
     share: float = 1.0
     memory: Memory = field(default_factory=Memory)
@@ -74,6 +75,14 @@ class SupervisedChild:
             age_s=self.healthy_s(now_s),
             share=self.share,
         )
+
+    def overdue(self, now_s: float, leave_s: float) -> bool:
+        """Say whether it should have ended by now: dismissed, or draining of itself for ``leave_s``."""
+        if self.killed:
+            return False
+        if self.leave_by_s is not None:
+            return self.leave_by_s <= now_s
+        return self.draining_since_s is not None and now_s - self.draining_since_s > leave_s
 
     def hear(self, now_s: float) -> None:
         """Take in what the child has sent; one that talks nonsense is ended."""
@@ -117,7 +126,7 @@ class SupervisedChild:
                 self.ready_s = now_s
                 self.post.was_filled = True
             case Draining():
-                self.draining = True
+                self.draining, self.draining_since_s = True, now_s
             case Failed(error=error):
                 self.failure = error
             case Report(loops=loops):

@@ -137,11 +137,11 @@ class Crew:
         child.leave_by_s = self._clock.monotonic() + within_s
         child.ask_to_drain()
 
-    def kill_overdue(self) -> None:
-        """Kill those that were dismissed and have not ended in time."""
+    def kill_overdue(self, leave_s: float) -> None:
+        """Kill those that should have ended by now; ``leave_s`` is what one has that began to drain of itself."""
         now = self._clock.monotonic()
         for child in self.children:
-            if child.leave_by_s is not None and child.leave_by_s <= now and not child.killed:
+            if child.overdue(now, leave_s):
                 self.kill(child, "it did not end within its drain budget and the grace after it")
 
     def kill(self, child: SupervisedChild, why: str) -> None:

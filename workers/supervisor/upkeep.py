@@ -54,7 +54,7 @@ class Upkeep:
     def step(self) -> None:
         """Take the next step of what is under way, or begin what is wanted."""
         self._crew.sample_memory()
-        self._crew.kill_overdue()
+        self._crew.kill_overdue(self._budgets.leave_s)
         self._status.step()
         if self._reload is not None:
             self._reload.step()

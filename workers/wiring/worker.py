@@ -76,6 +76,7 @@ class WorkerProcess:
     def __init__(self, settings: Settings, child: Child) -> None:
         self._settings = settings
         self._name = child.name
+        self._on_bug = child.mishaps.in_loop
         self._board = Board()
         self._registry = load_books(settings.books)
         self._queues = wanted_queues(self._registry, settings.worker.queues)
@@ -140,7 +141,7 @@ class WorkerProcess:
         threads, coroutines = self._settings.worker.threads, self._settings.worker.concurrency
         self._seats = [Seat(slot, self._recorder, self._board.tally()) for slot in range(threads + coroutines)]
         self._slots = Slots(self._seats[:threads])
-        self._coroutines = Coroutines(self._seats[threads:])
+        self._coroutines = Coroutines(self._seats[threads:], self._on_bug)
 
     def _build_settling(self) -> None:
         settlements = None if self._database is None else Settlements(self._database)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -94,6 +95,7 @@ def run(settings: Settings, child: Child) -> int:
     tally.count("pretend.work", "done")
     hoard = _hoard(plan, child, folder)
     while not child.wait(0.1):
+        _make_mischief(child, folder)
         for _ in range(plan.jobs_each_look * (not (folder / "enough").exists())):
             tally.count("pretend.work", "done")
         tick += not plan.stuck
@@ -121,6 +123,31 @@ def _hoard(plan: Plan, child: Child, folder: Path) -> bytearray:
         return bytearray()
     was_hoarded.touch()
     return bytearray(b"x") * (plan.hogs_mib * 2**20)
+
+
+def _make_mischief(child: Child, folder: Path) -> None:
+    """Let an error escape where the cue ``bug-PLACE-NAME`` says."""
+    for place in ("main", "thread", "unraisable"):
+        cue = folder / f"bug-{place}-{child.name}"
+        if cue.exists():
+            cue.unlink()
+            _BUGS[place]()
+
+
+def _raise() -> None:
+    raise ZeroDivisionError("escaped")
+
+
+class _RaisesAtItsEnd:
+    def __del__(self) -> None:
+        _raise()
+
+
+_BUGS: dict[str, Callable[[], object]] = {
+    "main": _raise,
+    "thread": lambda: threading.Thread(target=_raise, name="strayed").start(),
+    "unraisable": _RaisesAtItsEnd,
+}
 
 
 def _program(*, own_session: bool) -> int:

@@ -1,19 +1,42 @@
 """``python -m tests.acceptance.fleet.program FORKED PLAIN``: supervise so many pretenders of either birth."""
 
+import os
 import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
 
 from smena.errors import Misconfigured
 from smena.settings import load
 from workers.process.exits import Exit
+from workers.supervisor.fleet_view import FleetView
 from workers.supervisor.lifespan import Lifespan
+from workers.supervisor.port import Board
 from workers.supervisor.post import Role
 from workers.wiring.supervisor import Ending, run_supervisor
 
 MODULE = "tests.acceptance.fleet.pretender"
 
 
+def break_on_cue(publish: Callable[[Board, FleetView], None]) -> Callable[[Board, FleetView], None]:
+    """Let the supervisor's own loop raise when the file ``bug-supervisor`` is there, a thread with ``bug-port``."""
+
+    def broken(board: Board, view: FleetView) -> None:
+        folder = Path(os.environ["SMENA_SUPERVISOR_STATE_DIR"])
+        for cue in folder.glob("bug-supervisor*"):
+            cue.unlink()
+            raise ZeroDivisionError("the supervisor's own")
+        for cue in folder.glob("bug-port"):
+            cue.unlink()
+            threading.Thread(target=lambda: 1 // 0, name="port").start()
+        publish(board, view)
+
+    return broken
+
+
 def main(forked: int, plain: int) -> int:
     """Run the supervisor; say a refusal as the command line does."""
+    Board.publish = break_on_cue(Board.publish)  # type: ignore[method-assign]
     try:
         settings = load()
         worker = settings.worker
