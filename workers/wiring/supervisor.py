@@ -38,10 +38,10 @@ from workers.supervisor.scale import Scale
 from workers.supervisor.signals import SignalQueue
 from workers.supervisor.state_file import StateFile, remove_abandoned
 from workers.supervisor.upkeep import CHANGES, Upkeep
+from workers.supervisor.whereabouts import FOLDER_PREFIX
 
 HEARD = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, *CHANGES, signal.SIGCHLD)
 _CLOSING_S = 2.0
-_FOLDER_PREFIX = "smena-supervisor-"
 
 
 class Ending(NamedTuple):
@@ -168,8 +168,8 @@ def _state(settings: Settings) -> Iterator[StateFile]:
     """Hold the folder for flight recorders and the state file; one of our own making is removed at the end."""
     chosen = settings.supervisor.state_dir
     if chosen is None:
-        remove_abandoned(Path(tempfile.gettempdir()).glob(f"{_FOLDER_PREFIX}*"))
-    state = StateFile(chosen or Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX)))
+        remove_abandoned(Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"))
+    state = StateFile(chosen or Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX)))
     state.take()
     sweep(state.folder)
     try:
