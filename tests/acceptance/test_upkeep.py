@@ -37,6 +37,7 @@ def test_a_reload_puts_new_code_at_every_post_and_the_new_child_is_ready_first(f
     assert not {*before.values(), plain} & {*after.values(), fleet.pids("plain")["0"]}
     assert not [pid for pid in (*before.values(), plain) if alive(pid)]
     eventually(lambda: not alive(nursery))
+    assert 'smena_children_replaced_total{role="forked"} 2.0' in fleet.get("/metrics")[1]
     assert fleet.order("child.relieved", "child.drained") == ["child.relieved", "child.drained"] * 3
     assert fleet.get("/ready")[0] == 200
     assert not fleet.events("child.exited")

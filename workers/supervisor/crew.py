@@ -121,7 +121,7 @@ class Crew:
         child = SupervisedChild(post, orders, Pipe(ours), now, pid, nursery, relieves, share=draw_share())
         self.children.append(child)
         if pid:
-            _welcome(child)
+            self._welcome(child)
         return child
 
     # --- Told and let go ------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class Crew:
             was_known = bool(child.pid)
             child.hear(now)
             if child.pid and not was_known:
-                _welcome(child)
+                self._welcome(child)
             if child.pid and child.report.snapshot:
                 self.tallies.keep(child.pid, child.report.snapshot)
         for nursery in self.nurseries:
@@ -207,6 +207,20 @@ class Crew:
             heir.relieves = None
         return bool(heirs)
 
+    def _welcome(self, child: SupervisedChild) -> None:
+        post = child.post
+        events.emit(events.CHILD_STARTED, role=post.role.name, post=post.name, child=child.pid)
+        if post.last_pid and child.relieves is None:
+            self.tallies.count_replaced(post.role.name)
+            events.emit(
+                events.CHILD_REPLACED,
+                role=post.role.name,
+                post=post.name,
+                child=child.pid,
+                replaces=post.last_pid,
+                after_s=round(post.last_wait_s, 3),
+            )
+
     def was_ever_filled(self, role: str) -> bool:
         """Say whether any child of the role was ever ready."""
         return any(post.was_filled for post in self.posts if post.role.name == role)
@@ -222,20 +236,6 @@ class Crew:
                 pause_s=post.last_wait_s,
                 error=child.failure,
             )
-
-
-def _welcome(child: SupervisedChild) -> None:
-    post = child.post
-    events.emit(events.CHILD_STARTED, role=post.role.name, post=post.name, child=child.pid)
-    if post.last_pid and child.relieves is None:
-        events.emit(
-            events.CHILD_REPLACED,
-            role=post.role.name,
-            post=post.name,
-            child=child.pid,
-            replaces=post.last_pid,
-            after_s=round(post.last_wait_s, 3),
-        )
 
 
 def _tell_exit(child: SupervisedChild, ended: Ended, left: Evidence) -> None:

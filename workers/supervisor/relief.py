@@ -60,6 +60,7 @@ class Relief:
             return
         post, waited_s = new.post, self._clock.monotonic() - self._began_s
         self._crew.dismiss(self._old, self._budgets.leave_s)
+        self._crew.tallies.count_replaced(post.role.name)
         events.emit(
             events.CHILD_RELIEVED,
             role=post.role.name,

@@ -74,7 +74,8 @@ def run(settings: Settings, child: Child) -> int:
     folder = Path(child.orders.state_dir)
     if plan.refuses == "run":
         raise Misconfigured("the pretender has no queue", setting="worker.queues")
-    (folder / f"ran-{os.getpid()}").write_text(LOADED[0])
+    if LOADED[0] != "none":
+        (folder / f"ran-{os.getpid()}").write_text(LOADED[0])
     if (folder / "no-more").exists():
         raise RuntimeError("no room for another")
     if plan.fails or "fails" in LOADED[0]:
