@@ -72,16 +72,7 @@ def run(settings: Settings, child: Child) -> int:
     """Pretend to work until a drain is asked for."""
     plan = app_settings(Plan)
     folder = Path(child.orders.state_dir)
-    if plan.refuses == "run":
-        raise Misconfigured("the pretender has no queue", setting="worker.queues")
-    if LOADED[0] != "none":
-        (folder / f"ran-{os.getpid()}").write_text(LOADED[0])
-    if (folder / "no-more").exists():
-        raise RuntimeError("no room for another")
-    if plan.fails or "fails" in LOADED[0]:
-        raise RuntimeError("the pretender fails")
-    while plan.boots_slowly or LOADED[0] == "boots for ever":
-        time.sleep(CUE_S)
+    _boot(plan, folder)
     if plan.subprocess and child.orders.role == "forked":
         programs = [_program(own_session=own) for own in (False, True)]
         (folder / f"programs-{child.name}").write_text(" ".join(map(str, programs)))
@@ -103,6 +94,20 @@ def run(settings: Settings, child: Child) -> int:
         child.report(tally.snapshot(), {"work": tick}, ("broker",) if plan.unready else ())
     hoard.clear()
     return _drain(plan, settings, child, folder)
+
+
+def _boot(plan: Plan, folder: Path) -> None:
+    """Fail, or take for ever, as planned."""
+    if plan.refuses == "run":
+        raise Misconfigured("the pretender has no queue", setting="worker.queues")
+    if LOADED[0] != "none":
+        (folder / f"ran-{os.getpid()}").write_text(LOADED[0])
+    if (folder / "no-more").exists():
+        raise RuntimeError("no room for another")
+    if plan.fails or "fails" in LOADED[0]:
+        raise RuntimeError("the pretender fails")
+    while plan.boots_slowly or LOADED[0] == "boots for ever":
+        time.sleep(CUE_S)
 
 
 def _show_pause(child: Child, folder: Path) -> None:
