@@ -5,6 +5,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 from smena.errors import Misconfigured
 from smena.settings import load
@@ -36,7 +37,6 @@ def break_on_cue(publish: Callable[[Board, FleetView], None]) -> Callable[[Board
 
 def main(forked: int, plain: int) -> int:
     """Run the supervisor; say a refusal as the command line does."""
-    Board.publish = break_on_cue(Board.publish)  # type: ignore[method-assign]
     try:
         settings = load()
         worker = settings.worker
@@ -45,7 +45,8 @@ def main(forked: int, plain: int) -> int:
             Role("forked", MODULE, forked, forked=True, most=worker.processes_max, lifespan=lifespan),
             Role("plain", MODULE, plain),
         ]
-        ending = run_supervisor([role for role in roles if role.count], settings, {})
+        with mock.patch.object(Board, "publish", break_on_cue(Board.publish)):
+            ending = run_supervisor([role for role in roles if role.count], settings, {})
     except Misconfigured as refusal:
         ending = Ending(Exit.MISCONFIGURED, str(refusal))
     if ending.refusal:
