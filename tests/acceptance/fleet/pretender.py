@@ -44,7 +44,7 @@ class Plan(BaseModel):
     subprocess: bool = False
     """Start two programs, as a worker's job might, one in its own session; their pids go to ``programs-NAME``."""
     holds_interpreter: bool = False
-    """Be ready, then sleep in C code that holds the interpreter's lock, so that no Python code runs any more."""
+    """Be ready, then wait in C code that holds the interpreter's lock, so that no Python code runs any more."""
     unready: bool = False
     """Report that the broker cannot be reached."""
     jobs_each_look: int = 0
@@ -82,7 +82,7 @@ def run(settings: Settings, child: Child) -> int:
     _show_pause(child, folder)
     child.ready()
     if plan.holds_interpreter:
-        ctypes.PyDLL(None).sleep(600)
+        _wait_for_ever_in_c()
     tally, tick = Tally(), 0
     tally.count("pretend.work", "done")
     hoard = _hoard(plan, child, folder)
@@ -154,6 +154,13 @@ _BUGS: dict[str, Callable[[], object]] = {
     "thread": lambda: threading.Thread(target=_raise, name="strayed").start(),
     "unraisable": _RaisesAtItsEnd,
 }
+
+
+def _wait_for_ever_in_c() -> None:
+    """Lock a mutex twice without letting go of the interpreter: no signal wakes that up, as it would a sleep."""
+    mutex = ctypes.create_string_buffer(64)
+    for _ in range(2):
+        ctypes.PyDLL(None).pthread_mutex_lock(mutex)
 
 
 def _program(*, own_session: bool) -> int:
