@@ -115,6 +115,9 @@ class Worker(Group):
     processes: Annotated[int, Field(ge=1, le=512), Unit("processes")] = 2
     """Worker processes under one supervisor."""
 
+    processes_max: Annotated[int, Field(ge=1, le=512), Unit("processes")] = 32
+    """Most worker processes that TTIN may come to; never less than `worker.processes`."""
+
     threads: Annotated[int, Field(ge=1, le=256), Unit("threads")] = 8
     """Threads of one process, which run plain actors."""
 
@@ -129,6 +132,15 @@ class Worker(Group):
 
     unknown_actor_s: Annotated[Seconds, Field(ge=0, le=7 * DAY_S)] = 600
     """How long a job of an actor that no loaded book has waits for a newer worker before it is dead."""
+
+    max_jobs: Annotated[int, Field(ge=1, le=1_000_000_000), Unit("jobs")] | None = None
+    """Jobs after which a worker process is relieved by a new one; 80 to 100 % of it, drawn for each."""
+
+    max_memory_mib: Annotated[int, Field(ge=16, le=1_048_576), Unit("MiB")] | None = None
+    """Resident memory at which a worker process is relieved by a new one."""
+
+    max_age_s: Annotated[Seconds, Field(ge=1, le=30 * DAY_S)] | None = None
+    """Age at which a worker process is relieved by a new one; 80 to 100 % of it, drawn for each."""
 
     drain_s: Annotated[Seconds, Field(ge=0, le=DAY_S)] = 25
     """Time that running jobs get to finish after TERM; the budget of the whole shutdown."""
@@ -179,6 +191,9 @@ class Supervisor(Group):
 
     kill_grace_s: Annotated[Seconds, Field(ge=0.1, le=600)] = 5
     """Time a child gets beyond its drain budget before it is killed."""
+
+    ready_s: Annotated[Seconds, Field(ge=0.1, le=3600)] = 60
+    """Time a child that is to relieve another (reload, recycling) gets to become ready; then the old one stays."""
 
     metrics_host: Annotated[str, StringConstraints(min_length=1, max_length=255)] = "127.0.0.1"
     """Address on which metrics and probes are served."""

@@ -83,6 +83,17 @@ CHILD_LOOPING = Event(
         "error": "what the last said was wrong, if it did",
     },
 )
+CHILD_RELIEVED = Event(
+    "child.relieved",
+    "info",
+    "A new child is ready and has taken a post over; the old one drains.",
+    {
+        **_CHILD,
+        "relieves": "process id of the old one",
+        "why": "reload, or the limit that was reached",
+        "seconds": "from the new one's start",
+    },
+)
 CHILD_REPLACED = Event(
     "child.replaced",
     "info",
@@ -90,6 +101,22 @@ CHILD_REPLACED = Event(
     {**_CHILD, "replaces": "process id of the one before", "after_s": "pause before it was started"},
 )
 CHILD_STARTED = Event("child.started", "info", "A child process was started.", _CHILD)
+
+CHILD_STATUS = Event(
+    "child.status",
+    "info",
+    "How a child is; written when USR1 asks for it.",
+    {
+        **_CHILD,
+        "state": "starting, ready or leaving",
+        "age_s": "since it was started",
+        "jobs_done": "as it last reported",
+        "running": "jobs that run: job, actor, attempt (a long list is cut)",
+        "memory_mib": "held now",
+        "peak_mib": "most it held",
+        "unready": "what it cannot reach",
+    },
+)
 
 CONSUMER_CANCELLED = Event(
     "consumer.cancelled",
@@ -134,6 +161,21 @@ DRAIN_STARTED = Event(
     "info",
     "A process stops taking work and lets running jobs finish.",
     {"running": "jobs that run", "unstarted": "jobs held", "budget_s": "time they have"},
+)
+
+FLEET_PAUSED = Event("fleet.paused", "warning", "The workers take no work for now; what runs goes on.", {})
+FLEET_RESUMED = Event("fleet.resumed", "info", "The workers take work again.", {})
+FLEET_SCALED = Event(
+    "fleet.scaled",
+    "info",
+    "One worker process more or fewer is wanted.",
+    {"role": "whose children", "wanted": "how many now", "limit": "true when the bound keeps it from changing"},
+)
+FLEET_STATUS = Event(
+    "fleet.status",
+    "info",
+    "How the fleet is; written when USR1 asks for it, before the children and the stacks.",
+    {"children": "how many live", "posts": "how many are wanted", "running": "jobs that run"},
 )
 
 HOOK_FAILED = Event(
@@ -263,7 +305,31 @@ POOL_STEP_ENDED = Event(
     },
 )
 
+PROCESS_BUG = Event(
+    "process.bug",
+    "error",
+    "An error that nobody caught; the process ends in order.",
+    {
+        "where": "a thread, the event loop, the main loop, or what cannot raise (`__del__`, callbacks)",
+        "thread": "name of the thread",
+        "error": "class and text of the error",
+        "stack": "its traceback, the end of it",
+        "running": "jobs that ran: job, actor, attempt (a long list is cut)",
+    },
+)
 PROCESS_READY = Event("process.ready", "info", "A process can do its work.", {"seconds": "time since it began"})
+PROCESS_STACK = Event(
+    "process.stack",
+    "info",
+    "Where a thread is; written when USR1 asks for it.",
+    {
+        "post": "which of the places, or supervisor",
+        "child": "process id of the child",
+        "thread": "name, or Python's number of the thread",
+        "job": "what it runs",
+        "stack": "innermost call first, cut to the size of a line",
+    },
+)
 PROCESS_STARTED = Event(
     "process.started",
     "info",
@@ -308,6 +374,28 @@ RELAY_HELD_BACK = Event(
 )
 RELAY_PRUNED = Event(
     "relay.pruned", "debug", "Rows past their time were deleted.", {"table": "where", "rows": "how many"}
+)
+
+RELIEF_FAILED = Event(
+    "relief.failed",
+    "error",
+    "A child that was to take a post over did not become ready; the old one goes on.",
+    {**_CHILD, "why": "what it was started for", "error": "what it said, or did not do"},
+)
+RELOAD_FINISHED = Event(
+    "reload.finished",
+    "info",
+    "All children run the new code and settings.",
+    {"relieved": "children that were relieved", "seconds": "how long it took"},
+)
+RELOAD_STARTED = Event(
+    "reload.started", "info", "All children are renewed, one after the other.", {"children": "how many there are"}
+)
+RELOAD_STOPPED = Event(
+    "reload.stopped",
+    "error",
+    "A reload came to nothing, or half way; who worked goes on working.",
+    {"why": "what did not become ready", "relieved": "children that were relieved", "left": "children that were not"},
 )
 
 SETTINGS_WARNED = Event(

@@ -86,7 +86,7 @@ def test_quit_ends_all_at_once(fleet: FleetGrip) -> None:
 
 @pytest.mark.parametrize("plan", ["boots_slowly", "preloads_slowly"])
 def test_a_signal_during_boot_acts(fleet: FleetGrip, plan: str) -> None:
-    fleet.start(forked=1, plain=0, drain_s=600, **{plan: True})
+    fleet.start(forked=1, drain_s=600, boots_slowly=plan == "boots_slowly", preloads_slowly=plan == "preloads_slowly")
     eventually(lambda: fleet.pids() or (plan == "preloads_slowly" and fleet.state().get("nurseries")))
 
     fleet.signal(signal.SIGTERM)

@@ -35,7 +35,9 @@ def test_options_stand_for_settings_and_reach_the_children(started: Started) -> 
 
     [(roles, settings, overrides)] = started
     assert result.exit_code == Exit.DRAIN_OVERRAN
-    assert roles == [Role("worker", "workers.wiring.worker", 3, forked=True)]
+    assert [(role.name, role.module, role.count, role.forked) for role in roles] == [
+        ("worker", "workers.wiring.worker", 3, True)
+    ]
     assert (settings.worker.queues, settings.worker.threads) == (("sales", "mail"), 4)
     assert overrides == {
         "worker.queues": "sales,mail",

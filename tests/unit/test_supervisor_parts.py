@@ -26,7 +26,7 @@ from workers.supervisor.evidence import Ended, Evidence
 from workers.supervisor.fleet_view import STALL_S, FleetView
 from workers.supervisor.port import Board, Port
 from workers.supervisor.post import CRASH_LOOP, Post, Role
-from workers.supervisor.signals import SignalQueue
+from workers.supervisor.signals import Heard, SignalQueue
 from workers.supervisor.state_file import StateFile, read_state, remove_abandoned
 
 BACKOFF = Backoff(0.2, 10, floor_s=0.05)
@@ -170,7 +170,9 @@ def test_evidence_blames_the_thread_that_the_fault_names() -> None:
 
 
 def test_evidence_is_read_once_and_leaves_no_file(tmp_path: Path) -> None:
-    flight, fault = tmp_path / "7.flight", tmp_path / "7.fault"
+    orders = Orders(role="worker", module="m", post=0, supervisor_pid=1, state_dir=str(tmp_path))
+    flight, fault = orders.file(7, "flight"), orders.file(7, "fault")
+    orders.file(7, "stacks").touch()
     recorder = FlightRecorder(flight, 1)
     recorder.enter(0, "job", "a.b", 1, 1.0)
     recorder.close()
@@ -179,13 +181,13 @@ def test_evidence_is_read_once_and_leaves_no_file(tmp_path: Path) -> None:
         'Current thread 0x00007f5a [pool] (most recent call first):\n  File "a.py", line 1 in f\n\nExtension modules\n'
     )
 
-    left = evidence.collect(flight, fault)
+    left = evidence.collect(orders, 7)
 
     assert [job.job_id for job in left.running] == ["job"]
     assert left.fault is not None
     assert left.fault == faultfile.Fault("Aborted", 0x7F5A, '  File "a.py", line 1 in f\n')
     assert list(tmp_path.iterdir()) == []
-    assert evidence.collect(flight, fault) == Evidence()
+    assert evidence.collect(orders, 7) == Evidence()
 
 
 def test_files_of_processes_that_are_gone_are_swept(tmp_path: Path) -> None:
@@ -250,7 +252,7 @@ def test_hup_stays_unheard_where_it_was_ignored_from_the_start() -> None:
     try:
         os.kill(os.getpid(), signal.SIGHUP)
         os.kill(os.getpid(), signal.SIGUSR1)
-        assert signals.take() == [signal.SIGUSR1]
+        assert signals.take() == [Heard(signal.SIGUSR1)]
     finally:
         signals.close()
         signal.signal(signal.SIGHUP, before)

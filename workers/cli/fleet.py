@@ -10,11 +10,19 @@ import click
 from smena.errors import Misconfigured
 from smena.settings import Settings, load
 from workers.process.exits import Exit
+from workers.supervisor.lifespan import Lifespan
 from workers.supervisor.post import Role
 from workers.wiring.supervisor import Ending, run_supervisor
 
 ROLES: Final[dict[str, Callable[[Settings], Role]]] = {
-    "worker": lambda settings: Role("worker", "workers.wiring.worker", settings.worker.processes, forked=True),
+    "worker": lambda settings: Role(
+        "worker",
+        "workers.wiring.worker",
+        settings.worker.processes,
+        forked=True,
+        most=settings.worker.processes_max,
+        lifespan=Lifespan(settings.worker.max_jobs, settings.worker.max_memory_mib, settings.worker.max_age_s),
+    ),
     "relay": lambda _settings: Role("relay", "workers.wiring.relay"),
     "archivist": lambda _settings: Role("archivist", "workers.wiring.archivist"),
 }

@@ -27,10 +27,14 @@ CANCEL_S: Final = 1.0
 """How long a cancelled job may take to end."""
 
 
+OnBug = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]
+"""What is told of an error that nobody on the loop has caught (`asyncio`'s exception handler)."""
+
+
 class Coroutines:
     """The event loop of a process, with one seat for each job that may run at the same time."""
 
-    def __init__(self, seats: Sequence[Seat]) -> None:
+    def __init__(self, seats: Sequence[Seat], on_bug: OnBug | None = None) -> None:
         self.name = "coroutines"
         self.tick = 0
         self._seats = tuple(seats)
@@ -39,6 +43,7 @@ class Coroutines:
         self._loop = asyncio.new_event_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
+        self._loop.set_exception_handler(on_bug)
         self._thread = threading.Thread(target=self._run, name="event-loop", daemon=True)
 
     def start(self) -> None:

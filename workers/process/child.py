@@ -17,16 +17,18 @@ import selectors
 import signal
 import socket
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from smena.clock import SYSTEM, Clock, Deadline
-from workers.process import lineage
+from workers.process import lineage, recorder, stackfile
 from workers.process.exits import Exit
 from workers.process.faultfile import FaultFile
+from workers.process.mishaps import Mishaps
 from workers.process.orders import Orders
-from workers.process.pipe import Draining, Failed, Hello, Pipe, Ready, Report
-from workers.process.recorder import FlightRecorder
+from workers.process.pipe import Draining, Failed, Hello, Pipe, Ready, Report, Take
+from workers.process.recorder import FlightRecorder, Running
+from workers.process.stackfile import StackFile
 
 _DRAIN = frozenset({signal.SIGTERM, signal.SIGINT})
 TAKEN = (
@@ -37,6 +39,7 @@ TAKEN = (
     signal.SIGTTIN,
     signal.SIGTTOU,
     signal.SIGTSTP,
+    stackfile.SIGNAL,
 )
 """Those the supervisor acts on are taken here too, so that a signal sent to all processes ends none by default.
 
@@ -55,10 +58,16 @@ class Child:
         self._clock = clock
         self._drain_since_s = 0.0
         self._is_ready = threading.Event()
+        self._paused = orders.paused
+        self._hold: Callable[[bool], object] | None = None
+        self._holding = threading.Lock()
         self._wakeup_in, self._wakeup_out = socket.socketpair()
         self._closing = threading.Event()
         self._fault_file: FaultFile | None = None
+        self._stack_file: StackFile | None = None
         self._recorder: FlightRecorder | None = None
+        self.mishaps = Mishaps(self._end_in_order, self._running)
+        self.had_mishap = False
         self._thread = threading.Thread(target=self._listen, name="smena-parent", daemon=True)
 
     @property
@@ -74,7 +83,10 @@ class Child:
         signal.set_wakeup_fd(self._wakeup_out.fileno(), warn_on_full_buffer=False)
         for number in TAKEN:
             signal.signal(number, _left_to_the_thread)
+        self._stack_file = StackFile(self.orders.file(os.getpid(), "stacks"))
+        lineage.hear_signals()
         lineage.mark_descendants(os.getpid())
+        self.mishaps.install()
         self._thread.start()
         self._pipe.send(Hello(os.getpid()))
 
@@ -96,6 +108,16 @@ class Child:
         return False when the report was dropped, because the next one replaces it.
         """
         return self._pipe.send(Report(snapshot, dict(loops), tuple(unready)))
+
+    def on_pause(self, hold: Callable[[bool], object]) -> None:
+        """Have ``hold`` called with True when the child is to take no work for now, with False when it may again.
+
+        It is called at once when the child is paused already, else from the listening thread; it must be quick.
+        """
+        with self._holding:
+            self._hold = hold
+            if self._paused:
+                hold(self._paused)
 
     def failed(self, error: str) -> None:
         """Tell the supervisor why this child cannot run, before it exits."""
@@ -122,6 +144,8 @@ class Child:
         self._pipe.close()
         if self._fault_file is not None:
             self._fault_file.close()
+        if self._stack_file is not None:
+            self._stack_file.close()
 
     def _listen(self) -> None:
         with selectors.DefaultSelector() as selector:
@@ -135,18 +159,36 @@ class Child:
                         self._hear_signals(self._wakeup_in.recv(4096))
 
     def _hear_supervisor(self) -> None:
-        self._pipe.receive()
+        for message in self._pipe.receive():
+            if isinstance(message, Take):
+                self._pause(not message.work)
         if self._pipe.closed and not self._closing.is_set():
             lineage.end_session(os.getpid())
             os._exit(Exit.PARENT_LOST)
 
+    def _pause(self, paused: bool) -> None:
+        with self._holding:
+            if paused != self._paused and self._hold is not None:
+                self._hold(paused)
+            self._paused = paused
+
     def _hear_signals(self, numbers: bytes) -> None:
         if signal.SIGQUIT in numbers:
             os._exit(Exit.ENDED_NOW)
-        if not _DRAIN.intersection(numbers):
-            return
+        if _DRAIN.intersection(numbers):
+            self._begin_drain(Exit.DRAINED)
+
+    def _end_in_order(self, error: str) -> None:
+        self.had_mishap = True
+        self.failed(error)
+        self._begin_drain(Exit.CRASHED)
+
+    def _running(self) -> list[Running]:
+        return [] if self._recorder is None else recorder.read(self._recorder.path)
+
+    def _begin_drain(self, code: Exit) -> None:
         if not self._is_ready.is_set() and (self._recorder is None or self._recorder.idle()):
-            os._exit(Exit.DRAINED)
+            os._exit(code)
         if not self.drain_requested.is_set():
             self._drain_since_s = self._clock.monotonic()
             self.drain_requested.set()

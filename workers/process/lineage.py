@@ -53,6 +53,11 @@ def leave_terminal() -> None:
         os.setsid()
 
 
+def hear_signals() -> None:
+    """Take off the block that a program inherits from its supervisor, which reads its own signals from a descriptor."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
 def inherit_orphans() -> None:
     """Become the parent of every descendant whose own parent dies (a subreaper)."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)

@@ -11,12 +11,16 @@ from typing import Any
 
 import msgspec
 
+KINDS = ("flight", "fault", "stacks")
+"""The files of a child: what its slots run, what it wrote while dying, where its threads are when asked."""
+
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True):
     """What one child is to be.
 
     ``module`` is imported in the child and has ``run(settings, child) -> int``; ``post`` counts the children of one
-    role from 0; ``overrides`` go to `smena.settings.load`.
+    role from 0; ``overrides`` go to `smena.settings.load`; a child that is ``paused`` takes no work until it is
+    told to.
     """
 
     role: str
@@ -25,11 +29,12 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     supervisor_pid: int
     state_dir: str
     overrides: dict[str, Any] = msgspec.field(default_factory=dict)
+    paused: bool = False
 
     def name(self) -> str:
         """Return how the child is called in logs and metrics, such as ``worker-0``."""
         return f"{self.role}-{self.post}"
 
     def file(self, pid: int, kind: str) -> Path:
-        """Return the path of one of a child's files; kinds are ``flight`` and ``fault``."""
+        """Return the path of one of a child's files; the kinds are `KINDS`."""
         return Path(self.state_dir) / f"{pid}.{kind}"

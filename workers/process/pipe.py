@@ -58,6 +58,12 @@ class Report(msgspec.Struct, frozen=True, tag="report"):
     unready: tuple[str, ...] = ()
 
 
+class Take(msgspec.Struct, frozen=True, tag="take"):
+    """The supervisor tells a child to take work, or to take none for now and go on with what it has."""
+
+    work: bool
+
+
 class Fork(msgspec.Struct, frozen=True, tag="fork"):
     """The supervisor asks its nursery for one child; that child's end of its own pipe comes along."""
 
@@ -70,7 +76,7 @@ class Reaped(msgspec.Struct, frozen=True, tag="reaped"):
     pid: int
 
 
-Message = Hello | Ready | Draining | Failed | Report | Fork | Reaped
+Message = Hello | Ready | Draining | Failed | Report | Take | Fork | Reaped
 
 _decode = msgspec.json.Decoder(Message)
 _encode = msgspec.json.Encoder()

@@ -9,9 +9,12 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from smena.telemetry.metric import JOBS
 from workers.process import lineage
 from workers.process.orders import Orders
 from workers.process.pipe import Draining, Failed, Hello, Message, Pipe, Ready, Report
+from workers.supervisor.memory import Memory
+from workers.supervisor.nursery import NurseryHandle
 from workers.supervisor.post import Post
 
 
@@ -23,21 +26,63 @@ class LoopSeen:
     moved_s: float
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class SupervisedChild:
-    """One child. ``pid`` is 0 until it is known; times are monotonic seconds of the supervisor."""
+    """One child. ``pid`` is 0 until it is known; times are monotonic seconds of the supervisor.
+
+    ``nursery`` has forked it, if one did. ``relieves`` is the child whose place it is to take; ``leave_by`` is set once
+    its place is no longer its own (relieved, or not wanted any more), and is the moment at which it is killed.
+    ``share`` is its own part of the limits of its lifespan.
+    """
 
     post: Post
     orders: Orders
     pipe: Pipe
     started_s: float
     pid: int = 0
+    nursery: NurseryHandle | None = None
+    relieves: SupervisedChild | None = None
+    leave_by_s: float | None = None
+    draining_since_s: float | None = None
+    killed: bool = False
+    share: float = 1.0
+    memory: Memory = field(default_factory=Memory)
     ready_s: float | None = None
     heard_s: float = 0.0
     draining: bool = False
     failure: str = ""
     report: Report = field(default_factory=Report)
     loops: dict[str, LoopSeen] = field(default_factory=dict)
+
+    @property
+    def holds_post(self) -> bool:
+        """Whether the post is its own: it is neither on its way out nor waiting for another to leave."""
+        return self.relieves is None and self.leave_by_s is None
+
+    @property
+    def jobs_done(self) -> int:
+        """How many jobs it has ended, as it last reported."""
+        counts: dict[str, int] = self.report.snapshot.get("counters", {}).get(JOBS.name, {})
+        return sum(counts.values())
+
+    def limit_reached(self, now_s: float) -> str:
+        """Return which limit of its lifespan it has reached, in words; empty for none, and while it is not at work."""
+        if self.ready_s is None or self.draining:
+            return ""
+        return self.post.role.lifespan.reached(
+            jobs=self.jobs_done,
+            memory_mib=self.memory.now_kib // 1024,
+            age_s=self.healthy_s(now_s),
+            share=self.share,
+        )
+
+    def overdue(self, now_s: float, leave_s: float) -> bool:
+        """Say whether it should have ended by now: dismissed, or draining of itself for ``leave_s``."""
+        if self.killed:
+            return False
+        if self.leave_by_s is not None:
+            return self.leave_by_s <= now_s
+        return self.draining_since_s is not None and now_s - self.draining_since_s > leave_s
 
     def hear(self, now_s: float) -> None:
         """Take in what the child has sent; one that talks nonsense is ended."""
@@ -60,6 +105,7 @@ class SupervisedChild:
 
     def kill(self) -> None:
         """End it now, with all in its session."""
+        self.killed = True
         if self.pid:
             lineage.kill_session(self.pid)
 
@@ -80,7 +126,7 @@ class SupervisedChild:
                 self.ready_s = now_s
                 self.post.was_filled = True
             case Draining():
-                self.draining = True
+                self.draining, self.draining_since_s = True, now_s
             case Failed(error=error):
                 self.failure = error
             case Report(loops=loops):

@@ -1,6 +1,7 @@
 """Hold the children and their nurseries: fill empty posts, hear what they say, bury them.
 
-What it does is asked for by the arbiter, on the arbiter's thread.
+A post has one child that holds it. Beside it there may be one that waits to relieve it, and some that were relieved and
+drain. What is done here is asked for by the arbiter, on the arbiter's thread.
 """
 
 from __future__ import annotations
@@ -10,22 +11,29 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 
+import msgspec
+
 from smena.clock import Clock
 from smena.telemetry import events
 from smena.telemetry.plain_text import error_text
 from workers.process import recorder
 from workers.process.exits import Exit
 from workers.process.orders import Orders
-from workers.process.pipe import Pipe
+from workers.process.pipe import Pipe, Take
 from workers.supervisor import evidence
 from workers.supervisor.child import SupervisedChild
 from workers.supervisor.evidence import Ended, Evidence
+from workers.supervisor.lifespan import draw_share
+from workers.supervisor.nurseries import Nurseries
 from workers.supervisor.nursery import NurseryHandle
 from workers.supervisor.post import CRASH_LOOP, Post
 from workers.supervisor.tallies import Tallies
 
 BIRTH_S = 30.0
 """A fork that shows no child for so long means that the nursery stands still."""
+
+SAMPLE_S = 1.0
+"""Pause between two looks at the children's memory."""
 
 Start = Callable[[Orders, socket.socket], int]
 """Start the child that the orders name with that end of its pipe; return its pid, 0 if it will tell it itself."""
@@ -40,50 +48,58 @@ class Crew:
     def __init__(
         self,
         posts: Sequence[Post],
-        nurseries: dict[str, NurseryHandle],
+        nurseries: Nurseries,
         orders_for: Callable[[Post], Orders],
         start: Start,
         clock: Clock,
     ) -> None:
-        self.posts = tuple(posts)
+        self.posts = list(posts)
         self.nurseries = nurseries
         self.children: list[SupervisedChild] = []
         self.tallies = Tallies()
+        self.paused = False
+        """Whether no work is to be taken for now."""
+        self._sampled_s = 0.0
         self._orders_for = orders_for
         self._start = start
         self._clock = clock
 
     # --- Wanted ------------------------------------------------------------------------------
 
+    def holders(self) -> list[SupervisedChild]:
+        """Return the children whose posts are their own; one that leaves or waits for its turn is not among them."""
+        return [child for child in self.children if child.holds_post]
+
     def empty_posts(self) -> Iterator[Post]:
         """Yield the posts that nobody is at and that could be filled, were it time."""
-        held = {child.post.name for child in self.children}
+        held = {child.post.name for child in self.holders()}
         for post in self.posts:
-            nursery = self.nurseries.get(post.role.name)
+            nursery = self.nurseries.of(post.role.name)
             if post.name not in held and (nursery is None or nursery.state == "ready"):
                 yield post
 
     def next_due_s(self) -> float | None:
         """Return the moment at which the next post or nursery may be filled, if one is empty."""
         dues = [post.due_s for post in self.empty_posts()]
-        dues += [nursery.due_s for nursery in self.nurseries.values() if nursery.state == "gone"]
+        dues += [nursery.due_s for nursery in self.nurseries.in_use() if nursery.state == "gone"]
         return min(dues, default=None)
 
     def fill(self) -> None:
         """Start what is wanted, missing and due."""
         now = self._clock.monotonic()
-        for nursery in self.nurseries.values():
+        for nursery in self.nurseries.in_use():
             if nursery.state == "gone" and nursery.due_s <= now:
                 self._try(partial(nursery.start, now), nursery.postpone)
         for post in list(self.empty_posts()):
             if post.due_s <= now:
-                self._try(partial(self._begin, post), post.postpone)
+                self._try(partial(self.begin, post, self.nurseries.of(post.role.name)), post.postpone)
         for child in self.children:
-            if not child.pid and now - child.started_s > BIRTH_S:
+            if not child.pid and child.nursery is not None and now - child.started_s > BIRTH_S:
                 child.pipe.close()
-                self.nurseries[child.post.role.name].kill()
+                child.nursery.kill()
+        self.nurseries.clear({child.nursery.pid for child in self.children if child.nursery is not None})
 
-    def _try(self, begin: Callable[[], None], postpone: Callable[[float], None]) -> None:
+    def _try(self, begin: Callable[[], object], postpone: Callable[[float], None]) -> None:
         """Begin something that takes processes and descriptors, which may be short just now."""
         try:
             begin()
@@ -91,18 +107,47 @@ class Crew:
             events.emit(events.LOOP_FAILED, loop="supervisor", error=error_text(failure))
             postpone(self._clock.monotonic())
 
-    def _begin(self, post: Post) -> None:
-        orders = self._orders_for(post)
-        nursery = self.nurseries.get(post.role.name)
+    def begin(
+        self, post: Post, nursery: NurseryHandle | None, relieves: SupervisedChild | None = None
+    ) -> SupervisedChild:
+        """Start a child for the post, or one that waits to take it over; `OSError` when the machine is short."""
+        orders = msgspec.structs.replace(self._orders_for(post), paused=self.paused)
         ours, theirs = socket.socketpair()
         with theirs, ExitStack() as unless_started:
             unless_started.callback(ours.close)
             pid = (self._start if nursery is None else nursery.fork)(orders, theirs)
             unless_started.pop_all()
-        child = SupervisedChild(post, orders, Pipe(ours), self._clock.monotonic(), pid)
+        now = self._clock.monotonic()
+        child = SupervisedChild(post, orders, Pipe(ours), now, pid, nursery, relieves, share=draw_share())
         self.children.append(child)
         if pid:
-            _welcome(child)
+            self._welcome(child)
+        return child
+
+    # --- Told and let go ------------------------------------------------------------------------------
+
+    def pause(self, paused: bool) -> None:
+        """Let all children, and those to come, take no work, or take it again."""
+        self.paused = paused
+        for child in self.children:
+            child.pipe.send(Take(work=not paused))
+
+    def dismiss(self, child: SupervisedChild, within_s: float) -> None:
+        """Take the child's post from it and ask it to drain; it is killed when it has not ended in time."""
+        child.leave_by_s = self._clock.monotonic() + within_s
+        child.ask_to_drain()
+
+    def kill_overdue(self, leave_s: float) -> None:
+        """Kill those that should have ended by now; ``leave_s`` is what one has that began to drain of itself."""
+        now = self._clock.monotonic()
+        for child in self.children:
+            if child.overdue(now, leave_s):
+                self.kill(child, "it did not end within its drain budget and the grace after it")
+
+    def kill(self, child: SupervisedChild, why: str) -> None:
+        """End a child now, and say why."""
+        events.emit(events.CHILD_KILLED, role=child.post.role.name, post=child.post.name, child=child.pid, why=why)
+        child.kill()
 
     # --- Heard -------------------------------------------------------------------------------
 
@@ -113,13 +158,22 @@ class Crew:
             was_known = bool(child.pid)
             child.hear(now)
             if child.pid and not was_known:
-                _welcome(child)
+                self._welcome(child)
             if child.pid and child.report.snapshot:
                 self.tallies.keep(child.pid, child.report.snapshot)
-        for nursery in self.nurseries.values():
+        for nursery in self.nurseries:
             if (word := nursery.hear()) is not None:
                 role, seconds = nursery.orders.role, round(now - nursery.started_s, 3)
                 events.emit(events.NURSERY_READY, role=role, nursery=nursery.pid, seconds=seconds, warning=word.warning)
+
+    def sample_memory(self) -> None:
+        """See what each child holds now, once a second at most: what a killed one held can be told then."""
+        now = self._clock.monotonic()
+        if now - self._sampled_s >= SAMPLE_S:
+            self._sampled_s = now
+            for child in self.children:
+                if child.pid:
+                    child.memory.sample(child.pid)
 
     def unborn(self) -> list[SupervisedChild]:
         """Return the children whose pipe ended before they said who they are."""
@@ -134,17 +188,38 @@ class Crew:
     def bury(self, child: SupervisedChild, ended: Ended) -> None:
         """Keep what the dead child counted, tell what it left, and see when its post may be filled again."""
         now = self._clock.monotonic()
-        left = evidence.collect(child.orders.file(ended.pid, "flight"), child.orders.file(ended.pid, "fault"))
+        left = evidence.collect(child.orders, ended.pid)
         self.children.remove(child)
         child.pipe.close()
         self.tallies.fold(ended.pid)
-        nursery = self.nurseries.get(child.post.role.name)
-        if nursery is not None:
-            nursery.reaped(ended.pid)
+        if child.nursery is not None:
+            child.nursery.reaped(ended.pid)
         _tell_exit(child, ended, left)
-        well = ended.code == Exit.DRAINED and child.ready_s is not None
-        child.post.vacate(now, ended.pid, child.healthy_s(now), ended_well=well)
-        self._tell_loop(child)
+        if child.holds_post and not self._has_heir(child):
+            well = ended.code == Exit.DRAINED and child.ready_s is not None
+            child.post.vacate(now, ended.pid, child.healthy_s(now), ended_well=well)
+            self._tell_loop(child)
+
+    def _has_heir(self, dead: SupervisedChild) -> bool:
+        """Give the dead child's post to the one that was to relieve it, if there is one."""
+        heirs = [child for child in self.children if child.relieves is dead and child.leave_by_s is None]
+        for heir in heirs:
+            heir.relieves = None
+        return bool(heirs)
+
+    def _welcome(self, child: SupervisedChild) -> None:
+        post = child.post
+        events.emit(events.CHILD_STARTED, role=post.role.name, post=post.name, child=child.pid)
+        if post.last_pid and child.relieves is None:
+            self.tallies.count_replaced(post.role.name)
+            events.emit(
+                events.CHILD_REPLACED,
+                role=post.role.name,
+                post=post.name,
+                child=child.pid,
+                replaces=post.last_pid,
+                after_s=round(post.last_wait_s, 3),
+            )
 
     def was_ever_filled(self, role: str) -> bool:
         """Say whether any child of the role was ever ready."""
@@ -163,20 +238,6 @@ class Crew:
             )
 
 
-def _welcome(child: SupervisedChild) -> None:
-    post = child.post
-    events.emit(events.CHILD_STARTED, role=post.role.name, post=post.name, child=child.pid)
-    if post.last_pid:
-        events.emit(
-            events.CHILD_REPLACED,
-            role=post.role.name,
-            post=post.name,
-            child=child.pid,
-            replaces=post.last_pid,
-            after_s=round(post.last_wait_s, 3),
-        )
-
-
 def _tell_exit(child: SupervisedChild, ended: Ended, left: Evidence) -> None:
     if ended.code == Exit.DRAINED:
         events.emit(events.CHILD_DRAINED, role=child.post.role.name, post=child.post.name, child=ended.pid)
@@ -191,7 +252,7 @@ def _tell_exit(child: SupervisedChild, ended: Ended, left: Evidence) -> None:
         signal=ended.signal.name if ended.signal is not None else None,
         how=ended.how,
         error=child.failure,
-        peak_mib=ended.peak_kib // 1024,
+        peak_mib=max(ended.peak_kib, child.memory.peak_kib) // 1024,
         jobs=len(left.running),
         running=[{"job": job.job_id, "actor": job.actor, "attempt": job.attempt} for job in left.running],
         blamed=[job.job_id for job in left.blamed],

@@ -15,6 +15,7 @@ from pathlib import Path
 from workers.process import faultfile, recorder
 from workers.process.exits import Exit
 from workers.process.faultfile import Fault
+from workers.process.orders import KINDS, Orders
 from workers.process.recorder import Running
 
 
@@ -60,22 +61,17 @@ class Evidence:
         return tuple(job for job in self.running if job.thread_ident == self.fault.thread_ident)
 
 
-def collect(flight: Path, fault: Path) -> Evidence:
+def collect(orders: Orders, pid: int) -> Evidence:
     """Read a dead child's files and remove them."""
-    evidence = Evidence(tuple(recorder.read(flight)), faultfile.read(fault))
-    for path in (flight, fault):
-        path.unlink(missing_ok=True)
+    evidence = Evidence(tuple(recorder.read(orders.file(pid, "flight"))), faultfile.read(orders.file(pid, "fault")))
+    for kind in KINDS:
+        orders.file(pid, kind).unlink(missing_ok=True)
     return evidence
 
 
 def sweep(state_dir: Path) -> int:
     """Remove files of processes that no longer live, left by a supervisor that was killed; return how many."""
-    stale = [
-        path
-        for kind in ("flight", "fault")
-        for path in state_dir.glob(f"*.{kind}")
-        if not Path("/proc", path.stem).exists()
-    ]
+    stale = [path for kind in KINDS for path in state_dir.glob(f"*.{kind}") if not Path("/proc", path.stem).exists()]
     for path in stale:
         path.unlink(missing_ok=True)
     return len(stale)

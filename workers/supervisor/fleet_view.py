@@ -6,6 +6,7 @@ all wanted children are up, reach what they need, and nothing is being drained.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
@@ -27,24 +28,39 @@ class FleetView:
     state: State = "booting"
     pids: dict[str, dict[int, int]] = field(default_factory=dict)
     nurseries: dict[str, int] = field(default_factory=dict)
+    leaving: tuple[int, ...] = ()
+    paused: bool = False
+    reloading: bool = False
     standing_still: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     figures: tuple[Snapshot, ...] = ()
 
     def not_ready(self) -> tuple[str, ...]:
         """Return why the fleet is not ready, in words; empty when it is."""
-        return (*(("draining",) if self.state == "draining" else ()), *self.missing)
+        draining = ("draining",) if self.state == "draining" else ()
+        return (*draining, *(("paused",) if self.paused else ()), *self.missing)
 
 
 def states(posts: Iterable[Post], children: Iterable[SupervisedChild]) -> dict[str, float]:
     """Return the number of children by role and state, joined as the metric's labels are."""
-    counts: dict[str, float] = {}
-    held = {child.post.name: child for child in children}
-    for post in posts:
-        child = held.get(post.name)
-        state = "missing" if child is None else "starting" if child.ready_s is None else "ready"
-        counts[f"{post.role.name}|{state}"] = counts.get(f"{post.role.name}|{state}", 0) + 1
-    return counts
+    counts: Counter[str] = Counter()
+    held = set()
+    for child in children:
+        held.add(child.post.name)
+        counts[f"{child.post.role.name}|{_state(child)}"] += 1
+    counts.update(f"{post.role.name}|missing" for post in posts if post.name not in held)
+    return dict(counts)
+
+
+def _state(child: SupervisedChild) -> str:
+    if child.leave_by_s is not None:
+        return "leaving"
+    return "starting" if child.ready_s is None else "ready"
+
+
+def leaving(children: Iterable[SupervisedChild]) -> tuple[int, ...]:
+    """Return the pids of those that were relieved, or are not wanted any more, and drain."""
+    return tuple(child.pid for child in children if child.leave_by_s is not None)
 
 
 def pids_by_role(children: Iterable[SupervisedChild]) -> dict[str, dict[int, int]]:

@@ -23,7 +23,7 @@ StartNursery = Callable[[Orders, socket.socket], int]
 State = Literal["gone", "loading", "ready"]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class NurseryHandle:
     """One role's nursery. The arbiter alone uses it; times are monotonic seconds."""
 
@@ -40,6 +40,10 @@ class NurseryHandle:
 
     def __post_init__(self) -> None:
         self._pause = Pause(self.backoff)
+
+    def successor(self) -> NurseryHandle:
+        """Return another of the same orders, not started yet: it will load the code as it is then."""
+        return NurseryHandle(self.orders, self.start_program, self.backoff)
 
     def start(self, now_s: float) -> None:
         """Start the process; it is ready when it says so."""

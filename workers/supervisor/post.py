@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from smena.backoff import Backoff, Pause
+from workers.supervisor.lifespan import Lifespan
 
 CRASH_LOOP = 5
 """Deaths in a row, none after a healthy spell, that make a crash loop."""
@@ -17,12 +18,18 @@ CRASH_LOOP = 5
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A kind of child: its name, the module with its ``run``, how many, and whether a nursery forks it."""
+    """A kind of child: its name, the module with its ``run``, how many, and whether a nursery forks it.
+
+    ``most`` is how many TTIN may make of it; a role without it stays as it is. Children are relieved at the
+    limits of ``lifespan``.
+    """
 
     name: str
     module: str
     count: int = 1
     forked: bool = False
+    most: int = 0
+    lifespan: Lifespan = field(default_factory=Lifespan)
 
 
 @dataclass(slots=True)
@@ -64,6 +71,11 @@ class Post:
         self.last_wait_s = self.backoff.cap_s if self.looping else wait_s
         self.last_pid = pid
         self.due_s = now_s + self.last_wait_s
+
+    def try_anew(self, now_s: float) -> None:
+        """Forget the deaths: what the next child runs is another code."""
+        self._pause.reset()
+        self.due_s = now_s
 
     def postpone(self, now_s: float) -> None:
         """Note that no child could be started just now."""

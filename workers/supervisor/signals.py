@@ -1,55 +1,83 @@
-"""Turn signals into a queue that the arbiter's loop reads.
+"""Turn signals into a queue that the arbiter's loop reads, and tell the terminal's from those of a process.
 
-The C-level handler writes each signal's number into a socket; nothing else happens in a handler, so no signal ever
-meets half-changed state.
+The signals are blocked and read from a descriptor (`signalfd`, Linux), so no handler ever runs and no signal meets
+half-changed state. The kernel says who sent each: Ctrl-Z, a hung-up line or a write from the background come from the
+terminal, ``kill`` and service managers are processes. Blocked, a terminal's TSTP, TTIN and TTOU stop nobody.
+
+Programs that are started inherit the block; `workers.process.lineage.hear_signals` takes it off in every child.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import os
 import signal
-import socket
+import struct
 from collections.abc import Iterable
-from typing import Any
+from typing import NamedTuple
+
+_SET_BYTES = 128
+"""The size of `sigset_t` in glibc and musl."""
+_SFD_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
+_INFO_BYTES = 128
+_INFO = struct.Struct("=Iii")
+"""The head of `struct signalfd_siginfo`: number, errno, code (`man 2 signalfd`)."""
+_READ_INFOS = 32
+
+
+class Heard(NamedTuple):
+    """One signal; ``by_kernel`` when no process sent it (the terminal did)."""
+
+    number: signal.Signals
+    by_kernel: bool = False
 
 
 class SignalQueue:
-    """Hear the given signals between `open` and `close`; main thread only."""
+    """Hear the given signals between `open` and `close`; main thread only, before other threads are started."""
 
     def __init__(self, numbers: Iterable[signal.Signals]) -> None:
-        self._numbers = tuple(numbers)
-        self._before: dict[signal.Signals, Any] = {}
-        self._out, self._in = socket.socketpair()
-        for end in (self._out, self._in):
-            end.settimeout(0.0)
+        self._numbers = frozenset(numbers)
+        self._before: set[signal.Signals] = set()
+        self._descriptor = -1
 
     def open(self) -> None:
         """Begin to hear."""
-        signal.set_wakeup_fd(self._in.fileno(), warn_on_full_buffer=False)
-        for number in self._numbers:
-            if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
-                continue  # started by nohup: the terminal's end is meant to pass unheard
-            self._before[number] = signal.signal(number, _left_to_the_loop)
+        if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+            self._numbers -= {signal.SIGHUP}  # started by nohup: the terminal's end is meant to pass unheard
+        self._before = {signal.Signals(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, self._numbers)}
+        self._descriptor = _signalfd(self._numbers)
 
     def fileno(self) -> int:
         """Return the descriptor to wait on."""
-        return self._out.fileno()
+        return self._descriptor
 
-    def take(self) -> list[signal.Signals]:
-        """Return the signals that have come, in their order."""
+    def take(self) -> list[Heard]:
+        """Return the signals that have come, in the kernel's order; several of one kind may be one."""
         with contextlib.suppress(BlockingIOError):
-            return [signal.Signals(number) for number in self._out.recv(4096)]
+            infos = os.read(self._descriptor, _READ_INFOS * _INFO_BYTES)
+            return [_heard(infos[at : at + _INFO.size]) for at in range(0, len(infos), _INFO_BYTES)]
         return []
 
     def close(self) -> None:
-        """Give the signals back to whoever had them."""
-        signal.set_wakeup_fd(-1)
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        self._before.clear()
-        self._out.close()
-        self._in.close()
+        """Give the signals back to whoever had them; what came last is dropped."""
+        self.take()
+        os.close(self._descriptor)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
 
 
-def _left_to_the_loop(_number: int, _frame: object) -> None:
-    """Do nothing: the number is in the socket already."""
+def _heard(head: bytes) -> Heard:
+    number, _, code = _INFO.unpack(head)
+    return Heard(signal.Signals(number), by_kernel=code > 0)
+
+
+def _signalfd(numbers: Iterable[signal.Signals]) -> int:
+    library = ctypes.CDLL(None, use_errno=True)
+    chosen = ctypes.create_string_buffer(_SET_BYTES)
+    library.sigemptyset(chosen)
+    for number in numbers:
+        library.sigaddset(chosen, int(number))
+    descriptor: int = library.signalfd(-1, chosen, _SFD_FLAGS)
+    if descriptor < 0:
+        raise OSError(ctypes.get_errno(), "signalfd")
+    return descriptor

@@ -1,10 +1,12 @@
 """Write where everything is into ``supervisor.json``, for drills, probes and people.
 
     {"pid": 1, "state": "ready", "metrics": {"host": "127.0.0.1", "port": 9191},
-     "roles": {"worker": {"0": 12, "1": 13}}, "nurseries": {"worker": 11}}
+     "roles": {"worker": {"0": 12, "1": 13}},
+     "nurseries": {"worker": 11}, "leaving": [], "paused": false}
 
-``state`` is ``booting``, ``ready`` or ``draining``. The file is replaced as a whole, never seen half, and goes with its
-supervisor. A lock on the folder keeps a second supervisor out; the kernel lets go of it with the process.
+``state`` is ``booting``, ``ready`` or ``draining``; ``leaving`` are children whose post is another's already;
+``paused`` says whether the fleet takes no work for now. The file is replaced as a whole, never seen half, and goes with
+its supervisor. A lock on the folder keeps a second supervisor out; the kernel lets go of it with the process.
 """
 
 from __future__ import annotations

@@ -21,7 +21,6 @@ from smena.clock import SYSTEM
 from smena.errors import Misconfigured
 from smena.settings import Settings, load
 from smena.telemetry import logs
-from smena.telemetry.plain_text import error_text
 from workers.process import lineage
 from workers.process.child import Child
 from workers.process.exits import Exit
@@ -63,13 +62,14 @@ def _live(orders: Orders, end: socket.socket, prepare: Callable[[Orders], tuple[
     try:
         settings, run = prepare(orders)
         logs.configure(settings.telemetry, child.name, profile=settings.profile)
-        return int(run(settings, child))
+        code = int(run(settings, child))
+        return int(Exit.CRASHED) if child.had_mishap and code == Exit.DRAINED else code
     except Misconfigured as refusal:
         child.failed(str(refusal))
         return Exit.MISCONFIGURED
-    except Exception as failure:
-        child.failed(error_text(failure))
-        raise
+    except Exception as failure:  # noqa: BLE001  (the seam: it is told with all that is known, and the process ends)
+        child.mishaps.tell("the main thread", failure)
+        return Exit.CRASHED
     finally:
         child.close()
 

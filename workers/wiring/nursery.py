@@ -32,6 +32,7 @@ from workers.wiring.user_path import open_user_path
 
 def main(orders: Orders, line: socket.socket) -> int:
     """Preload, say so, and serve until the supervisor is gone."""
+    lineage.hear_signals()
     if not lineage.join_supervisor(orders.supervisor_pid, SYSTEM):
         return Exit.PARENT_LOST
     try:

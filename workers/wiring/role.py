@@ -42,6 +42,8 @@ class Role:
     board: Board
     check: Callable[[], None]
     unreachable: Callable[[], list[str]]
+    hold: Callable[[bool], object] | None = None
+    """Take no work for now (True), or again; a role without it goes on while the fleet is paused."""
 
 
 def live(role: Role, settings: Settings, child: Child) -> int:
@@ -50,6 +52,8 @@ def live(role: Role, settings: Settings, child: Child) -> int:
         child.report(role.board.snapshot(), {}, lost)
         if child.wait(_ASK_AGAIN_S):
             return Exit.DRAINED
+    if role.hold is not None:
+        child.on_pause(role.hold)
     role.services.start()
     is_ready = False
     while not child.wait(settings.telemetry.tally_s if is_ready else _LOOK_S):

@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,26 +16,32 @@ from smena.backoff import Backoff
 from smena.clock import SYSTEM, Deadline
 from smena.errors import Misconfigured
 from smena.settings import Settings, judge
+from smena.settings.service_manager import service_manager
 from smena.telemetry import events, logs
 from smena.telemetry.plain_text import error_text
 from smena.version import __version__
 from workers.process import lineage
 from workers.process.exits import Exit
 from workers.process.orders import Orders
-from workers.supervisor.arbiter import Arbiter, Budgets
+from workers.supervisor.arbiter import Arbiter
+from workers.supervisor.budgets import Budgets
 from workers.supervisor.crew import Crew
 from workers.supervisor.evidence import sweep
 from workers.supervisor.fleet_view import FleetView
+from workers.supervisor.herald import Herald
 from workers.supervisor.launch import start_program
+from workers.supervisor.nurseries import Nurseries
 from workers.supervisor.nursery import NurseryHandle
 from workers.supervisor.port import Board, Port
 from workers.supervisor.post import Post, Role
+from workers.supervisor.scale import Scale
 from workers.supervisor.signals import SignalQueue
 from workers.supervisor.state_file import StateFile, remove_abandoned
+from workers.supervisor.upkeep import CHANGES, Upkeep
+from workers.supervisor.whereabouts import FOLDER_PREFIX
 
-HEARD = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD)
+HEARD = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, *CHANGES, signal.SIGCHLD)
 _CLOSING_S = 2.0
-_FOLDER_PREFIX = "smena-supervisor-"
 
 
 class Ending(NamedTuple):
@@ -59,13 +65,19 @@ def run_supervisor(roles: Sequence[Role], settings: Settings, overrides: Mapping
         owned.callback(logs.configure(settings.telemetry, "supervisor", profile=settings.profile).close)
         state = owned.enter_context(_state(settings))
         board = Board(SYSTEM)
+        herald = Herald(service_manager(), SYSTEM)
+        owned.callback(herald.close)
         port = owned.enter_context(_port(settings, board))
         _tell_start(settings, state.folder, port.number)
+        new_post = functools.partial(Post, backoff=_backoff(settings))
+        crew = _crew(roles, new_post, overrides, state.folder)
+        budgets = Budgets(settings.worker.drain_s, settings.supervisor.kill_grace_s, settings.supervisor.ready_s)
         arbiter = Arbiter(
-            _crew(roles, settings, overrides, state.folder),
+            crew,
+            Upkeep(crew, Scale(crew, new_post, budgets.leave_s), budgets, SYSTEM),
             signals,
-            functools.partial(_publish, board, state, settings.supervisor.metrics_host, port.number),
-            Budgets(settings.worker.drain_s, settings.supervisor.kill_grace_s),
+            functools.partial(_publish, (board, herald, state), settings.supervisor.metrics_host, port.number),
+            budgets,
             SYSTEM,
         )
         return Ending(arbiter.run(), arbiter.refusal)
@@ -83,10 +95,14 @@ def _tell_start(settings: Settings, folder: Path, port: int) -> None:
         events.emit(events.SETTINGS_WARNED, key=finding.key, text=finding.text)
 
 
-def _crew(roles: Sequence[Role], settings: Settings, overrides: Mapping[str, Any], folder: Path) -> Crew:
-    supervisor = settings.supervisor
-    backoff = Backoff(supervisor.restart_base_s, supervisor.restart_cap_s, floor_s=min(0.05, supervisor.restart_cap_s))
+def _backoff(settings: Settings) -> Backoff:
+    cap_s = settings.supervisor.restart_cap_s
+    return Backoff(settings.supervisor.restart_base_s, cap_s, floor_s=min(0.05, cap_s))
 
+
+def _crew(
+    roles: Sequence[Role], new_post: Callable[[Role, int], Post], overrides: Mapping[str, Any], folder: Path
+) -> Crew:
     def orders_for(post: Post) -> Orders:
         return Orders(
             role=post.role.name,
@@ -97,24 +113,30 @@ def _crew(roles: Sequence[Role], settings: Settings, overrides: Mapping[str, Any
             overrides=dict(overrides),
         )
 
-    posts = [Post(role, number, backoff) for role in roles for number in range(role.count)]
+    posts = [new_post(role, number) for role in roles for number in range(role.count)]
     start_nursery = functools.partial(start_program, "workers.wiring.nursery")
     nurseries = {
-        role.name: NurseryHandle(orders_for(Post(role, 0, backoff)), start_nursery, backoff)
-        for role in roles
-        if role.forked
+        post.role.name: NurseryHandle(orders_for(post), start_nursery, post.backoff)
+        for post in posts
+        if post.role.forked and post.number == 0
     }
-    return Crew(posts, nurseries, orders_for, functools.partial(start_program, "workers.wiring.child"), SYSTEM)
+    return Crew(
+        posts, Nurseries(nurseries), orders_for, functools.partial(start_program, "workers.wiring.child"), SYSTEM
+    )
 
 
-def _publish(board: Board, state: StateFile, host: str, port: int, view: FleetView) -> None:
+def _publish(readers: tuple[Board, Herald, StateFile], host: str, port: int, view: FleetView) -> None:
+    board, herald, state = readers
     board.publish(view)
+    herald.tell(view)
     seen = {
         "pid": os.getpid(),
         "state": view.state,
         "metrics": {"host": host, "port": port},
         "roles": {role: {str(post): pid for post, pid in posts.items()} for role, posts in view.pids.items()},
         "nurseries": view.nurseries,
+        "leaving": list(view.leaving),
+        "paused": view.paused,
     }
     try:
         state.write(seen)
@@ -146,8 +168,8 @@ def _state(settings: Settings) -> Iterator[StateFile]:
     """Hold the folder for flight recorders and the state file; one of our own making is removed at the end."""
     chosen = settings.supervisor.state_dir
     if chosen is None:
-        remove_abandoned(Path(tempfile.gettempdir()).glob(f"{_FOLDER_PREFIX}*"))
-    state = StateFile(chosen or Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX)))
+        remove_abandoned(Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"))
+    state = StateFile(chosen or Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX)))
     state.take()
     sweep(state.folder)
     try:

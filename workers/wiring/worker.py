@@ -6,7 +6,6 @@ of one worker: build, start, say ready, report until a drain is asked for, drain
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
@@ -33,6 +32,7 @@ from workers.broker.consumer import Consumer, Deliver
 from workers.broker.prefetch import Prefetch
 from workers.broker.source import work
 from workers.execution.binding import bind_actors
+from workers.execution.brake import Brake
 from workers.execution.coroutines import Coroutines
 from workers.execution.intake import Intake
 from workers.execution.loop_watch import LoopWatch
@@ -80,14 +80,13 @@ class WorkerProcess:
     def __init__(self, settings: Settings, child: Child) -> None:
         self._settings = settings
         self._name = child.name
+        self._on_bug = child.mishaps.in_loop
         self._board = Board()
         self._registry = load_books(settings.books)
         self._queues = wanted_queues(self._registry, settings.worker.queues)
         self._database = open_database(settings, child.name)
         self._recorder = child.recorder(settings.worker.threads + settings.worker.concurrency)
         self._orders = child.orders
-        self._holding: set[str] = set()
-        self._changing = threading.Lock()
         self._build_link()
         self._build_runners()
         self._build_settling()
@@ -127,7 +126,14 @@ class WorkerProcess:
             "event-loop": self._coroutines,
             "pace": pace,
         }
-        return Role(worker, loops, self._board, self._check, lambda: self._unreachable(pulse))
+        return Role(
+            worker,
+            loops,
+            self._board,
+            self._check,
+            lambda: self._unreachable(pulse),
+            partial(self._brake.hold, "paused"),
+        )
 
     def _build_link(self) -> None:
         amqp = self._settings.amqp
@@ -142,7 +148,7 @@ class WorkerProcess:
         threads, coroutines = self._settings.worker.threads, self._settings.worker.concurrency
         self._seats = [Seat(slot, self._recorder, self._board.tally()) for slot in range(threads + coroutines)]
         self._slots = Slots(self._seats[:threads])
-        self._coroutines = Coroutines(self._seats[threads:])
+        self._coroutines = Coroutines(self._seats[threads:], self._on_bug)
         self._pool = Pool(self._settings.pool, lambda: pool_program.launch(self._orders), partial(self._hold, "pool"))
         self._board.gauge(CPU_STEPS_NOW, self._pool.standing)
         blocked_s = self._settings.telemetry.loop_blocked_s
@@ -154,7 +160,7 @@ class WorkerProcess:
 
     def _build_settling(self) -> None:
         settlements = None if self._database is None else Settlements(self._database)
-        backlog, hold = self._settings.worker.settle_backlog, partial(self._hold, "settler")
+        backlog, hold = self._settings.worker.settle_backlog, partial(self._hold, "settle backlog")
         self._settler = Settler(self._publisher, settlements, backlog, hold)
         self._messages = NextMessages(self._publisher, self._settler, self._name, SYSTEM)
         self._recall = None if settlements is None else Recall(settlements, self._messages, self._start)
@@ -175,6 +181,7 @@ class WorkerProcess:
         places = worker.threads * (False in kinds) + worker.concurrency * (True in kinds)
         prefetch = Prefetch(places, worker.prefetch_max)
         self._consumer = Consumer(self._consuming, work(prefix, self._queues), deliver, prefix, prefetch)
+        self._brake = Brake(self._consumer)
 
     def _context_maker(self, once: Once | None) -> MakeContext:
         resources = self._registry.resources
@@ -197,16 +204,8 @@ class WorkerProcess:
     def _start(self, attempt: Attempt) -> None:
         (self._coroutines if attempt.actor.is_async else self._slots).put(attempt)
 
-    def _hold(self, who: str, holding: bool) -> None:
-        """Take no work while anybody says so."""
-        with self._changing:
-            if holding:
-                self._holding.add(who)
-                self._consumer.pause()
-            else:
-                self._holding.discard(who)
-                if not self._holding:
-                    self._consumer.resume()
+    def _hold(self, reason: str, holding: bool) -> None:
+        self._brake.hold(reason, holding)
 
     def _check(self) -> None:
         if self._database is not None:

@@ -3,11 +3,13 @@
 import contextlib
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,26 +27,52 @@ class FleetGrip:
         self.folder = folder / "state"
         self._log = folder / "log.jsonl"
         self._errors = folder / "stderr"
+        self._terminal = ""
         self._seen: set[int] = set()
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self, forked: int = 2, plain: int = 0, *, drain_s: float = 20, **plan: object) -> None:
-        """Start the program; ``plan`` are fields of the pretender's `Plan`."""
+    def start(
+        self,
+        forked: int = 2,
+        plain: int = 0,
+        *,
+        drain_s: float = 20,
+        settings: Mapping[str, object] | None = None,
+        environ: Mapping[str, str] | None = None,
+        **plan: object,
+    ) -> None:
+        """Start the program; ``plan`` are fields of the pretender's `Plan`, ``settings`` as in `RealFleet.up`."""
         env = {
             "SMENA_SUPERVISOR_STATE_DIR": str(self.folder),
             "SMENA_SUPERVISOR_METRICS_PORT": "0",
             "SMENA_SUPERVISOR_KILL_GRACE_S": "1",
             "SMENA_TELEMETRY_LOG_FILE": str(self._log),
             "SMENA_WORKER_DRAIN_S": str(drain_s),
+            **{f"SMENA_{name.upper()}": str(value) for name, value in (settings or {}).items()},
+            **(environ or {}),
             **{f"SMENA_APP_{name.upper()}": str(value) for name, value in plan.items()},
         }
+        self._open([sys.executable, "-m", "tests.acceptance.fleet.program", str(forked), str(plain)], env)
+
+    def start_at_terminal(self, forked: int) -> int:
+        """Start the program in the foreground of a terminal of its own; return the terminal's other end."""
+        ours, theirs = pty.openpty()
+        self._terminal = os.ttyname(theirs)
+        self.start(forked)
+        os.close(theirs)
+        return ours
+
+    def _open(self, command: list[str], env: dict[str, str]) -> None:
+        if self._terminal:
+            take = "import os, sys; os.setsid(); os.open(sys.argv[1], os.O_RDWR); os.execv(sys.argv[2], sys.argv[2:])"
+            command = [sys.executable, "-c", take, self._terminal, *command]
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.acceptance.fleet.program", str(forked), str(plain)],
+                command,
                 cwd=ROOT,
                 env={**os.environ, **env},
                 stderr=errors,
-                start_new_session=True,
+                start_new_session=not self._terminal,
             )
 
     @property
@@ -71,6 +99,19 @@ class FleetGrip:
         """Wait until the fleet is ready; return the forked role's pids."""
         eventually(lambda: self.state().get("state") == "ready")
         return self.pids()
+
+    def paused(self) -> set[int]:
+        """Return the pids of the children that take no work."""
+        return {int(path.name.removeprefix("paused-")) for path in self.folder.glob("paused-*")}
+
+    def load(self, code: str) -> None:
+        """Put up what the next nursery will load (see the pretender)."""
+        self.folder.mkdir(exist_ok=True)
+        (self.folder / "code").write_text(code)
+
+    def ran(self, pid: int) -> str:
+        """Return the code that the child runs."""
+        return (self.folder / f"ran-{pid}").read_text()
 
     def wait_replaced(self, post: str, before: int) -> int:
         """Wait until another process is at the post and all are ready again; return its pid."""
@@ -101,8 +142,15 @@ class FleetGrip:
 
     def events(self, name: str) -> list[dict[str, Any]]:
         """Return the log's events of that name."""
+        return [event for event in self._all() if event["event"] == name]
+
+    def order(self, *names: str) -> list[str]:
+        """Return the names of those events as they came."""
+        return [event["event"] for event in self._all() if event["event"] in names]
+
+    def _all(self) -> list[dict[str, Any]]:
         lines = self._log.read_text().splitlines() if self._log.exists() else []
-        return [event for event in map(json.loads, lines) if event["event"] == name]
+        return [json.loads(line) for line in lines]
 
     def errors(self) -> str:
         """Return what the fleet wrote to standard error."""

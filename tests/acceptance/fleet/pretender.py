@@ -1,14 +1,17 @@
 """A role that runs pretended jobs; what it does beyond that is set by `SMENA_APP_…` (see `Plan`).
 
 Files in the supervisor's state folder are its cues: ``poison-NAME`` crashes the thread of slot 1, ``let-go`` ends the
-jobs of a drain that waits for it.
+jobs of a drain that waits for it, ``code`` is the code that a nursery loads (``broken`` cannot be loaded, with
+``fails`` in it a child cannot run, with ``boots for ever`` it is never ready). ``ran-PID`` says which code a child ran.
 """
 
 import ctypes
+import os
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -21,6 +24,8 @@ from workers.process.exits import Exit
 from workers.process.recorder import FlightRecorder
 
 CUE_S = 0.02
+LOADED = ["none"]
+"""The code that the nursery has loaded."""
 
 
 class Plan(BaseModel):
@@ -39,9 +44,13 @@ class Plan(BaseModel):
     subprocess: bool = False
     """Start two programs, as a worker's job might, one in its own session; their pids go to ``programs-NAME``."""
     holds_interpreter: bool = False
-    """Be ready, then sleep in C code that holds the interpreter's lock, so that no Python code runs any more."""
+    """Be ready, then wait in C code that holds the interpreter's lock, so that no Python code runs any more."""
     unready: bool = False
     """Report that the broker cannot be reached."""
+    jobs_each_look: int = 0
+    """Count so many jobs ten times a second, until the cue ``enough``."""
+    hogs_mib: int = 0
+    """Hold so much memory in the process at post 0, unless another was there before."""
     stuck: bool = False
     """Report a loop whose tick never moves."""
 
@@ -49,6 +58,10 @@ class Plan(BaseModel):
 def preload(settings: Settings) -> None:
     """Load nothing, or do as planned."""
     plan = app_settings(Plan)
+    if settings.supervisor.state_dir and (code := settings.supervisor.state_dir / "code").exists():
+        LOADED[0] = code.read_text()
+    if LOADED[0] == "broken":
+        raise ImportError("the new code is broken")
     if plan.refuses == "preload":
         raise Misconfigured("the pretender has no book", setting="books")
     while plan.preloads_slowly:
@@ -59,27 +72,95 @@ def run(settings: Settings, child: Child) -> int:
     """Pretend to work until a drain is asked for."""
     plan = app_settings(Plan)
     folder = Path(child.orders.state_dir)
-    if plan.refuses == "run":
-        raise Misconfigured("the pretender has no queue", setting="worker.queues")
-    if plan.fails:
-        raise RuntimeError("the pretender fails")
-    while plan.boots_slowly:
-        time.sleep(CUE_S)
+    _boot(plan, folder)
     if plan.subprocess and child.orders.role == "forked":
         programs = [_program(own_session=own) for own in (False, True)]
         (folder / f"programs-{child.name}").write_text(" ".join(map(str, programs)))
     recorder = child.recorder(4)
     for slot in (0, 1):
         threading.Thread(target=_work, args=(recorder, slot, child, folder), daemon=True).start()
+    _show_pause(child, folder)
     child.ready()
     if plan.holds_interpreter:
-        ctypes.PyDLL(None).sleep(600)
+        _wait_for_ever_in_c()
     tally, tick = Tally(), 0
     tally.count("pretend.work", "done")
+    hoard = _hoard(plan, child, folder)
     while not child.wait(0.1):
+        _make_mischief(child, folder)
+        for _ in range(plan.jobs_each_look * (not (folder / "enough").exists())):
+            tally.count("pretend.work", "done")
         tick += not plan.stuck
         child.report(tally.snapshot(), {"work": tick}, ("broker",) if plan.unready else ())
+    hoard.clear()
     return _drain(plan, settings, child, folder)
+
+
+def _boot(plan: Plan, folder: Path) -> None:
+    """Fail, or take for ever, as planned."""
+    if plan.refuses == "run":
+        raise Misconfigured("the pretender has no queue", setting="worker.queues")
+    if LOADED[0] != "none":
+        (folder / f"ran-{os.getpid()}").write_text(LOADED[0])
+    if (folder / "no-more").exists():
+        raise RuntimeError("no room for another")
+    if plan.fails or "fails" in LOADED[0]:
+        raise RuntimeError("the pretender fails")
+    while plan.boots_slowly or LOADED[0] == "boots for ever":
+        time.sleep(CUE_S)
+
+
+def _show_pause(child: Child, folder: Path) -> None:
+    """Show in the file ``paused-PID`` whether the child takes work."""
+
+    def hold(holding: bool) -> None:
+        file = folder / f"paused-{os.getpid()}"
+        if holding:
+            file.touch()
+        else:
+            file.unlink()
+
+    child.on_pause(hold)
+
+
+def _hoard(plan: Plan, child: Child, folder: Path) -> bytearray:
+    was_hoarded = folder / "hoarded"
+    if not plan.hogs_mib or child.orders.post or was_hoarded.exists():
+        return bytearray()
+    was_hoarded.touch()
+    return bytearray(b"x") * (plan.hogs_mib * 2**20)
+
+
+def _make_mischief(child: Child, folder: Path) -> None:
+    """Let an error escape where the cue ``bug-PLACE-NAME`` says."""
+    for place in ("main", "thread", "unraisable"):
+        cue = folder / f"bug-{place}-{child.name}"
+        if cue.exists():
+            cue.unlink()
+            _BUGS[place]()
+
+
+def _raise() -> None:
+    raise ZeroDivisionError("escaped")
+
+
+class _RaisesAtItsEnd:
+    def __del__(self) -> None:
+        _raise()
+
+
+_BUGS: dict[str, Callable[[], object]] = {
+    "main": _raise,
+    "thread": lambda: threading.Thread(target=_raise, name="strayed").start(),
+    "unraisable": _RaisesAtItsEnd,
+}
+
+
+def _wait_for_ever_in_c() -> None:
+    """Lock a mutex twice without letting go of the interpreter: no signal wakes that up, as it would a sleep."""
+    mutex = ctypes.create_string_buffer(64)
+    for _ in range(2):
+        ctypes.PyDLL(None).pthread_mutex_lock(mutex)
 
 
 def _program(*, own_session: bool) -> int:

@@ -152,6 +152,17 @@ async def acompute(ctx: Context, session: AsyncSession, /, key: str) -> None:
     await session.execute(_EFFECT, {**_values(ctx, key), "pid": pid})
 
 
+@book.actor(queue="jobs")
+async def astray(ctx: Context, session: AsyncSession, /, key: str) -> None:
+    """Take effect, and leave behind a callback whose error nobody will catch."""
+    await session.execute(_EFFECT, _values(ctx, key))
+    asyncio.get_running_loop().call_soon(_gone_astray)
+
+
+def _gone_astray() -> None:
+    raise ZeroDivisionError("gone astray")
+
+
 @book.actor(queue="jobs", once=lambda key: key)
 def with_follow_up(ctx: Context, session: Session, /, key: str, fails: bool) -> None:
     """Take effect and send a follow-up in the same transaction; with ``fails`` neither must be seen."""

@@ -1,0 +1,62 @@
+"""Catch what no seam has caught, tell all that is known of it, and have the process end in order.
+
+A thread that is gone, a task whose error nobody looked at, a ``__del__`` that raised: the process would go on with a
+part missing. So the interpreter's last resorts (`threading.excepthook`, `sys.unraisablehook`, the event loop's handler)
+lead here. What the main thread raises comes out of ``run`` and ends the process anyway.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from smena.telemetry import events
+from smena.telemetry.plain_text import error_text
+from workers.process.recorder import Running
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
+
+_STACK_CHARACTERS = 4000
+
+
+class Mishaps:
+    """The last resorts of one process. ``end`` is told the error in words, on whatever thread it happened."""
+
+    def __init__(self, end: Callable[[str], object], running: Callable[[], Sequence[Running]]) -> None:
+        self._end = end
+        self._running = running
+
+    def install(self) -> None:
+        """Take over the interpreter's hooks; call it once, in a process of the fleet."""
+        threading.excepthook = self._in_thread
+        sys.unraisablehook = self._unraisable
+
+    def tell(self, where: str, error: BaseException | None, said: str = "") -> None:
+        """Tell of one, then have the process end."""
+        stack = "" if error is None else "".join(traceback.format_exception(error))
+        what = " ".join(filter(None, (said, error_text(error) if error is not None else "")))
+        events.emit(
+            events.PROCESS_BUG,
+            where=where,
+            thread=threading.current_thread().name,
+            error=what,
+            stack=stack[-_STACK_CHARACTERS:],
+            running=[{"job": job.job_id, "actor": job.actor, "attempt": job.attempt} for job in self._running()],
+        )
+        self._end(f"a bug in {where}: {what}")
+
+    def in_loop(self, _loop: object, context: dict[str, Any]) -> None:
+        """Handle what an event loop could not; the form of `asyncio`'s exception handler."""
+        self.tell("the event loop", context.get("exception"), str(context.get("message", "")))
+
+    def _in_thread(self, args: threading.ExceptHookArgs) -> None:
+        if args.exc_type is not SystemExit:
+            name = args.thread.name if args.thread is not None else "?"
+            self.tell(f"the thread {name}", args.exc_value)
+
+    def _unraisable(self, args: UnraisableHookArgs) -> None:
+        self.tell("what cannot raise", args.exc_value, f"{args.err_msg or 'ignored in'}: {args.object!r:.200}")

@@ -1,0 +1,19 @@
+"""Hold the times that the supervisor gives its children."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """How long a drain may take, the grace after which what is left is killed, and how long a relief may boot."""
+
+    drain_s: float
+    kill_grace_s: float
+    ready_s: float = 60.0
+
+    @property
+    def leave_s(self) -> float:
+        """What one child has from being asked to end until it is killed."""
+        return self.drain_s + self.kill_grace_s

@@ -1,0 +1,65 @@
+"""Find a living child of a supervisor on this machine: by process id, by post, or by a job that it runs."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from workers.process import recorder
+from workers.process.recorder import Running
+from workers.supervisor.state_file import read_state
+
+FOLDER_PREFIX = "smena-supervisor-"
+
+
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """A child: its process id, where its files are, and at which post it is (empty for one that leaves)."""
+
+    pid: int
+    folder: Path
+    post: str = ""
+
+    def file(self, kind: str) -> Path:
+        """Return one of the child's files."""
+        return self.folder / f"{self.pid}.{kind}"
+
+    def running(self) -> Sequence[Running]:
+        """Return the jobs that it runs now."""
+        return recorder.read(self.file("flight"))
+
+
+def folders(chosen: Path | None) -> Sequence[Path]:
+    """Return the folders in which supervisors of this user may keep their state."""
+    return [chosen] if chosen is not None else sorted(Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"))
+
+
+def find(target: str, among: Sequence[Path]) -> list[Whereabouts]:
+    """Return the children that the target names; several where supervisors use the same names of posts."""
+    children = [child for folder in among for child in _children(folder)]
+    named = [child for child in children if target in (str(child.pid), child.post)]
+    return named or [child for child in children if any(job.job_id == target for job in child.running())]
+
+
+def _children(folder: Path) -> Iterator[Whereabouts]:
+    state = None
+    with suppress(PermissionError):  # another user's
+        state = read_state(folder)
+    if state is None or not _lives(state["pid"]):
+        return
+    for role, posts in state["roles"].items():
+        for number, pid in posts.items():
+            yield Whereabouts(pid, folder, f"{role}-{number}")
+    for pid in state.get("leaving", ()):
+        yield Whereabouts(pid, folder)
+
+
+def _lives(pid: int) -> bool:
+    with suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return True
+    return False
