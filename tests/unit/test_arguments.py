@@ -162,7 +162,7 @@ SECRET = "4111" + "-SECRET"
         (Purse, Purse(SECRET), "value.number: Input should be a valid integer"),  # type: ignore[arg-type]
         (list[Purse], [Purse(SECRET)], "value.0.number: Input should be a valid integer"),  # type: ignore[arg-type]
         (Card, Card.model_construct(number=SECRET), "value.number: Input should be a valid integer"),  # type: ignore[arg-type]
-        (Card, Card.model_construct(), "value.number: Field required"),
+        (Card, Card.model_construct(), "value.number: Field required"),  # type: ignore[call-arg]
         (Any, Card.model_construct(number=SECRET), "value: holds a value"),  # type: ignore[arg-type]
     ],
 )
@@ -186,10 +186,12 @@ def test_a_value_without_json_form_is_shown_to_nobody() -> None:
     @book.actor()
     def tell(value: Annotated[str, PlainSerializer(show)]) -> None: ...
 
-    for send in (tell.message, by_name("other.actor").message):
-        with pytest.raises(Unsendable) as refused:
-            send(SECRET if send == tell.message else Purse(1, note=[SECRET, object()]))
-        assert SECRET not in "".join(traceback.format_exception(refused.value))
+    with pytest.raises(Unsendable) as refused:
+        tell.message(SECRET)
+    with pytest.raises(Unsendable) as refused_too:
+        by_name("other.actor").message(Purse(1, note=[SECRET, object()]))
+    for each in (refused, refused_too):
+        assert SECRET not in "".join(traceback.format_exception(each.value))
 
 
 def test_many_findings_are_cut() -> None:
