@@ -262,7 +262,9 @@ class Connection:
 
     def _begin_stop(self) -> None:
         self.is_stopping = True
-        if self._pika is None or self._pika.is_closed or self.blocked:
+        # pika 1.x fails an assertion of its own when it is asked to close in the middle of the handshake.
+        shakes_hands = not self.is_up and self._stream is not None
+        if self._pika is None or self._pika.is_closed or self.blocked or shakes_hands:
             self.drop()
         elif not self._pika.is_closing:
             self._pika.close()
