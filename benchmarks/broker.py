@@ -25,6 +25,15 @@ def is_settled(url: str, queue: str) -> bool:
         return bool(found.message_count == 0 and found.consumer_count == 0)
 
 
+def is_taken(url: str, queue: str) -> bool:
+    """Say whether nothing in a queue waits to be taken; some may be in consumers' hands."""
+    with _channel(url) as channel:
+        try:
+            return bool(channel.queue_declare(queue, passive=True).method.message_count == 0)
+        except ChannelClosedByBroker:
+            return True
+
+
 def purge(url: str, queue: str) -> None:
     """Empty a queue if it exists."""
     with _channel(url) as channel:

@@ -13,7 +13,7 @@ from benchmarks.entrant import Entrant, entrants
 from benchmarks.ground import Ground
 from benchmarks.proof import Proof
 from benchmarks.report import Bar, Report, medians, ratio, ratios
-from benchmarks.running import Stalled, await_effects, kill, send, wait_settled, worker
+from benchmarks.running import Stalled, await_effects, kill, send, wait_for, wait_settled, worker
 from benchmarks.systems import System
 
 Racer = Entrant[dict[str, float]]
@@ -100,6 +100,8 @@ def _killed_at(racer: Racer, jobs: int, check: Check | None) -> int:
     effects = proof.effects()
     with worker(system, ground, proof.path, racer.prefetch) as process:
         await_effects(proof, jobs, system, process)
+        # What was done and not acked before the kill comes again, when all effects may long be there.
+        wait_for(lambda: ground.is_taken(system), f"{system.name} has not taken what came back", process)
     wait_settled(system, ground)
     proof.close()
     if check is not None:

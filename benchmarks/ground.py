@@ -65,6 +65,10 @@ class Ground:
         """Say whether the system's queue holds nothing."""
         return broker.is_settled(self.amqp_url, system.queue)
 
+    def is_taken(self, system: System) -> bool:
+        """Say whether nothing in the system's queue waits to be taken."""
+        return broker.is_taken(self.amqp_url, system.queue)
+
     def purge(self, system: System) -> None:
         """Empty the system's queue."""
         broker.purge(self.amqp_url, system.queue)

@@ -9,6 +9,7 @@ import fcntl
 import hashlib
 import importlib.util
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -126,22 +127,24 @@ def shell(arguments: list[str]) -> int:
     for line in listed.splitlines():
         name, _, value = line.removeprefix("export ").partition("=")
         environ[name] = value.strip("'")
-    program = environ.get("SHELL") or "/bin/sh"
-    os.execvpe(program, [program], environ)
+    sys.stdout.flush()
+    command = _interactive(environ)
+    os.execvpe(command[0], command, environ)
 
 
 def clean(arguments: list[str]) -> int:
-    """Stop the services and remove what was made here; unpacked programs in the user's cache stay."""
+    """Stop every set of services and remove what was made here; unpacked programs in the user's cache stay."""
     if arguments:
         raise Refused("it takes no arguments")
-    folders = [str(SERVICES / "test"), str(SERVICES)]
-    stop = [sys.executable, "-m", "workers.local", "down", *folders]
+    stop = [sys.executable, "-m", "workers.local", "down", str(SERVICES)]
     if subprocess.run(stop, cwd=ROOT, check=False).returncode != 0:
         raise Refused("the services could not be stopped; nothing was removed")
-    for name in (SERVICES, VENV, ROOT / "dist", *(ROOT / cache for cache in CACHES)):
+    made = [name for name in (SERVICES, VENV, ROOT / "dist", *(ROOT / cache for cache in CACHES)) if name.exists()]
+    for name in made:
         shutil.rmtree(name, ignore_errors=True)
     for cache in ROOT.rglob("__pycache__"):
         shutil.rmtree(cache, ignore_errors=True)
+    print("removed", ", ".join(str(name.relative_to(ROOT)) for name in made) or "nothing but caches")
     return 0
 
 
@@ -182,6 +185,37 @@ def _environ(*, own_services: bool) -> dict[str, str]:
     if own_services:
         environ.setdefault("SMENA_LOCAL_DIR", str(SERVICES))
     return environ
+
+
+def _interactive(environ: dict[str, str]) -> list[str]:
+    """Return the command of the user's shell, with `.venv` in front of whatever the user's own files put there.
+
+    An interactive shell reads those files after it got its environment, and tools like pyenv put their folders
+    first in them; so `.venv` is put in front once more behind them. Other shells than bash and zsh get the
+    environment alone. Changes ``environ``.
+    """
+    program = environ.get("SHELL") or "/bin/sh"
+    enter = f'export VIRTUAL_ENV={shlex.quote(str(VENV))}\nexport PATH={shlex.quote(str(VENV / "bin"))}:"$PATH"\n'
+    folder = SERVICES / "shell"
+    match Path(program).name:
+        case "bash":
+            rc = _written(folder / "bashrc", f'[ ! -f ~/.bashrc ] || . ~/.bashrc\n{enter}PS1="(smena) $PS1"\nhash -r\n')
+            return [program, "--rcfile", str(rc), "-i"]
+        case "zsh":
+            own = shlex.quote(environ.get("ZDOTDIR") or environ.get("HOME", "/"))
+            read = "[[ ! -f $ZDOTDIR/{0} ]] || . $ZDOTDIR/{0}\n"
+            ours = f"_own_zdotdir=$ZDOTDIR\nZDOTDIR={shlex.quote(str(folder))}\n"
+            mark = 'PROMPT="(smena) $PROMPT"\nrehash\n'
+            _written(folder / ".zshenv", f"ZDOTDIR={own}\n{read.format('.zshenv')}{ours}")
+            _written(folder / ".zshrc", f"ZDOTDIR=$_own_zdotdir\n{read.format('.zshrc')}{enter}{mark}")
+            environ["ZDOTDIR"] = str(folder)
+    return [program]
+
+
+def _written(file: Path, text: str) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    return file
 
 
 def _passes(name: str, arguments: Sequence[str]) -> bool:

@@ -59,7 +59,7 @@ class Transient(SmenaError):
 
 
 class BrokerLost(Transient):
-    """The connection to RabbitMQ was lost."""
+    """The connection to RabbitMQ was lost or refused."""
 
     code = "broker_lost"
 

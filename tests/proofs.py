@@ -23,6 +23,8 @@ from workers.local.services import LocalServices
 ROOT: Final = Path(__file__).resolve().parent.parent
 _TABLE: Final = "tests/proofs.toml"
 _RUN_S: Final = 300.0
+_PATIENCE_S: Final = "15"
+"""What a test may wait for where it is meant to fail; it passed with a guard in well under this."""
 _PYTEST: Final = ("-P", "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--tb=short")
 
 
@@ -95,7 +97,7 @@ def _try_all(proofs: Sequence[Proof], tree: Path, environ: dict[str, str]) -> in
 def _verdict(proof: Proof, tree: Path, environ: dict[str, str]) -> str:
     """Return an empty string when the guard was missed, else why that was not shown."""
     with _without_guard(proof, tree):
-        ran = _run([proof.test], tree, environ)
+        ran = _run([proof.test], tree, {**environ, "SMENA_TEST_PATIENCE_S": _PATIENCE_S})
     if ran.status == 0:
         return "the test passes without the guard"
     if ran.status == 1 and ran.failed:

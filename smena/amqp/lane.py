@@ -244,7 +244,7 @@ class Lane:
         if self._connection.blocked:
             self._settle(pending, BrokerBlocked(sent=pending.sent))
         elif self._channel is None:
-            self._settle(pending, BrokerLost(sent=pending.sent))
+            self._settle(pending, BrokerLost(self._connection.why_down(), sent=pending.sent))
         else:
             self._settle(pending, PublishTimeout(sent=pending.sent))
 

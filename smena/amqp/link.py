@@ -136,6 +136,11 @@ class Connection:
         """Wait until the connection has been up once; say whether it has."""
         return self._came_up.wait(timeout_s)
 
+    def why_down(self) -> str:
+        """Say where it tried to connect last and why that failed, for an error that a person reads."""
+        reason = "no answer yet" if self.last_error is None else why_lost(self.last_error)
+        return f"{'' if self.epoch else 'never connected; '}{self._place()['node']}: {reason}"
+
     def stop(self, deadline: Deadline) -> bool:
         """Close; a connection that is blocked or does not answer is dropped."""
         self.thread.post(self._begin_stop)
@@ -159,6 +164,12 @@ class Connection:
     def body_max(self) -> int:
         """Return how many bytes of a body one frame may carry."""
         return int(self._pika.params.frame_max) - 8
+
+    @property
+    def server_version(self) -> str:
+        """Return the version that the broker gave of itself; once the connection is up."""
+        version = self._pika.server_properties.get("version", "of unknown version")
+        return version.decode() if isinstance(version, bytes) else str(version)
 
     def write(self, frames: bytes) -> None:
         """Send whole frames at the end of this pass of the loop."""
@@ -262,7 +273,9 @@ class Connection:
 
     def _begin_stop(self) -> None:
         self.is_stopping = True
-        if self._pika is None or self._pika.is_closed or self.blocked:
+        # pika 1.x fails an assertion of its own when it is asked to close in the middle of the handshake.
+        shakes_hands = not self.is_up and self._stream is not None
+        if self._pika is None or self._pika.is_closed or self.blocked or shakes_hands:
             self.drop()
         elif not self._pika.is_closing:
             self._pika.close()

@@ -162,7 +162,9 @@ class Publisher:
     def _why_full(self) -> SmenaError:
         if self._connection.blocked:
             return BrokerBlocked()
-        return PublishTimeout("the window is full") if self._connection.is_up else BrokerLost()
+        return (
+            PublishTimeout("the window is full") if self._connection.is_up else BrokerLost(self._connection.why_down())
+        )
 
     # --- a service ----------------------------------------------------------------------------
 

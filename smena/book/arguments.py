@@ -11,14 +11,15 @@ function that only hands its arguments back, so a check costs one call into pyda
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter
 from pydantic_core import ArgsKwargs, CoreConfig, PydanticSerializationError, SchemaSerializer, ValidationError
 
 from smena.book import values
-from smena.errors import InvalidArguments, Misconfigured
+from smena.errors import InvalidArguments, Misconfigured, Permanent
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
@@ -26,6 +27,8 @@ Kwargs = dict[str, Any]
 _MAX_FINDINGS: Final = 5
 _MAX_PART: Final = 64
 """Characters of one part of a path: it may be a key of the sender's."""
+_NO_FORM: Final = (PydanticSerializationError, RecursionError, ValueError)
+"""What pydantic raises where a value has no JSON form."""
 _AS_IT_IS: Final = (int, str, bool, float, type(None))
 """Types whose checked value is its own JSON form."""
 
@@ -49,7 +52,7 @@ class Arguments:
             return self._check(ArgsKwargs(args, kwargs))  # type: ignore[no-any-return]  # what `_echo` returns
         except ValidationError as error:
             # Its own text holds the values, which belong in no log: it must not be seen as the cause.
-            raise InvalidArguments(self._told(error), actor=self.actor) from None
+            raise InvalidArguments(_told(error, self._path), actor=self.actor) from None
 
     def travelling(self, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
         """Return the given arguments as JSON values that `accept` takes; defaults stay the worker's own.
@@ -66,9 +69,28 @@ class Arguments:
     def _dump(self, where: int | str, value: Any) -> Any:
         path = self._path(where)
         values.check(path, "a name")
-        value = self._forms.of(where).json(value, path)
-        values.check(value, path)
-        return value
+        form = self._forms.of(where)
+        try:
+            sent = form.json(value)
+        except _NO_FORM as error:
+            # As in `accept`: the error's own text holds values.
+            raise self._refusal(form, value, path, error) from None
+        values.check(sent, path)
+        return sent
+
+    def _refusal(self, form: _Form, value: Any, path: str, error: Exception) -> Permanent:
+        """Return what to raise for a value without JSON form, or with parts of other types than it declares.
+
+        A dataclass's field, or a model that was made with `model_construct`, may hold anything.
+        """
+        try:
+            misfit = form.misfit(value)
+        except _NO_FORM:
+            return values.no_json_form(value, path, error)
+        told = f"{path}: holds a value that its annotation does not declare"
+        if misfit is not None:
+            told = _told(misfit, lambda part: f"{path}.{part}")
+        return InvalidArguments(told, actor=self.actor)
 
     @cached_property
     def _forms(self) -> _Forms:
@@ -79,16 +101,19 @@ class Arguments:
             return where
         return self._names[where] if where < len(self._names) else f"argument {where + 1}"
 
-    def _told(self, error: ValidationError) -> str:
-        """Say what does not fit, by path, without showing any value."""
-        findings = error.errors(include_url=False, include_context=False, include_input=False)
-        told = [
-            ".".join([self._path(finding["loc"][0]), *(str(part)[:_MAX_PART] for part in finding["loc"][1:])])
-            + f": {finding['msg']}"
-            for finding in findings[:_MAX_FINDINGS]
-        ]
-        more = len(findings) - len(told)
-        return "; ".join(told) + (f"; and {more} more" if more else "")
+
+def _told(error: ValidationError, root: Callable[[int | str], str]) -> str:
+    """Say what does not fit, by path, without showing any value; ``root`` names the first step of a path."""
+    findings = error.errors(include_url=False, include_context=False, include_input=False)
+    told = [
+        ".".join(
+            [*(root(step) for step in finding["loc"][:1]), *(str(step)[:_MAX_PART] for step in finding["loc"][1:])]
+        )
+        + f": {finding['msg']}"
+        for finding in findings[:_MAX_FINDINGS]
+    ]
+    more = len(findings) - len(told)
+    return "; ".join(told) + (f"; and {more} more" if more else "")
 
 
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -116,15 +141,25 @@ class _Form:
 
     def __init__(self, annotation: Any) -> None:
         self.converts = not any(annotation is kind for kind in _AS_IT_IS)
+        self._annotation = annotation
         self._serializer = SchemaSerializer(TypeAdapter(annotation).core_schema, _KEEP_NAN) if self.converts else None
 
-    def json(self, value: Any, path: str) -> Any:
+    def json(self, value: Any) -> Any:
+        """Return the JSON form, or raise one of `_NO_FORM`, also for a part of another type than declared."""
+        return self._dump(value, "error")
+
+    def misfit(self, value: Any) -> ValidationError | None:
+        """Return what in ``value`` does not fit; raises one of `_NO_FORM` when it has no JSON form at all."""
+        try:
+            TypeAdapter(self._annotation).validator.validate_python(self._dump(value, "none"))
+        except ValidationError as error:
+            return error
+        return None
+
+    def _dump(self, value: Any, warnings: Literal["none", "error"]) -> Any:
         if self._serializer is None:
             return value
-        try:
-            return self._serializer.to_python(value, mode="json", by_alias=True, warnings="error")
-        except (PydanticSerializationError, RecursionError, ValueError) as error:
-            raise values.no_json_form(value, path, error) from error
+        return self._serializer.to_python(value, mode="json", by_alias=True, warnings=warnings)
 
 
 class _Forms:

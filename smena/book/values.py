@@ -29,21 +29,24 @@ def plain(value: object, path: str) -> Any:
     try:
         jsonable = to_jsonable_python(value)
     except (PydanticSerializationError, RecursionError, ValueError) as error:
-        raise no_json_form(value, path, error) from error
+        raise no_json_form(value, path, error) from None
     check(jsonable, path)
     return jsonable
 
 
 def no_json_form(value: object, path: str, error: Exception) -> Unsendable:
-    """Return the error for a value that could not be turned into JSON, with the path of the part at fault."""
+    """Return the error for a value that could not be turned into JSON, with the path of the part at fault.
+
+    Of ``error`` it takes the class alone: its text may hold values, which belong in no log.
+    """
     if isinstance(error, PydanticSerializationError | UnicodeError):
         for part_path, part in _parts(value, path):
             try:
                 to_jsonable_python(part)
             except (PydanticSerializationError, RecursionError, ValueError) as deeper:
                 return no_json_form(part, part_path, deeper)
-    reason = str(error) if isinstance(error, PydanticSerializationError) else type(error).__name__
-    return Unsendable(f"{path} has no JSON form: {reason}", type=type(value).__name__)
+    reason = "" if isinstance(error, PydanticSerializationError) else f": {type(error).__name__}"
+    return Unsendable(f"{path} has no JSON form{reason}", type=type(value).__name__)
 
 
 def _parts(value: object, path: str) -> list[tuple[str, Any]]:

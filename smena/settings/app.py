@@ -31,8 +31,14 @@ def app_settings(model: type[ModelT], settings: Settings | None = None) -> Model
         return model.model_validate(_nest(dict(values)))
     except ValidationError as failure:
         complaints = failure.errors(include_url=False, include_input=False)
-        lines = [f"  app.{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in complaints]
-        raise Misconfigured("\n".join(["", *lines])) from None
+        told = "; ".join(
+            f"app.{'.'.join(map(str, item['loc']))}: {item['msg']} ({_variable(item['loc'])})" for item in complaints
+        )
+        raise Misconfigured(told) from None
+
+
+def _variable(path: tuple[int | str, ...]) -> str:
+    return "SMENA_APP_" + "__".join(map(str, path)).upper()
 
 
 def _values() -> dict[str, object]:

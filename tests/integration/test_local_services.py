@@ -19,6 +19,7 @@ from workers.local.faults import NotOurs
 from workers.local.service import Service
 from workers.local.services import LocalServices
 
+CHECKOUT = Path(__file__).resolve().parents[2]
 NOTHING_GIVEN: dict[str, str] = {}
 
 pytestmark = pytest.mark.timeout(300)  # a broker is started up to four times in one test, on a machine that may be busy
@@ -203,3 +204,17 @@ def test_the_command_prints_addresses_that_a_shell_can_take(root: Path) -> None:
         "export SMENA_DATABASE_URL='postgresql://b'",
         "export SMENA_REDIS_URL='redis://c'",
     ]
+
+
+def test_down_finds_every_set_of_services_below_a_folder_and_says_what_it_stopped(root: Path) -> None:
+    sets = [root / "demo" / "services", root]
+    for folder in sets:
+        LocalServices(folder, NOTHING_GIVEN).valkey.start()
+    try:
+        stop = [sys.executable, "-m", "workers.local", "down", str(root)]
+        told = subprocess.run(stop, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
+        assert told.splitlines() == [f"stopped valkey in {folder}" for folder in sets]
+        assert processes_in(root) == []
+    finally:
+        for folder in sets:
+            LocalServices(folder, NOTHING_GIVEN).valkey.kill()

@@ -143,6 +143,57 @@ def test_a_refusal_names_the_path_and_shows_no_value() -> None:
     assert "hunter" not in str(refused.value)
 
 
+class Card(BaseModel):
+    number: int
+
+
+@dataclass
+class Purse:
+    number: int
+    note: Any = None
+
+
+SECRET = "4111" + "-SECRET"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "told"),
+    [
+        (Purse, Purse(SECRET), "value.number: Input should be a valid integer"),  # type: ignore[arg-type]
+        (list[Purse], [Purse(SECRET)], "value.0.number: Input should be a valid integer"),  # type: ignore[arg-type]
+        (Card, Card.model_construct(number=SECRET), "value.number: Input should be a valid integer"),  # type: ignore[arg-type]
+        (Card, Card.model_construct(), "value.number: Field required"),  # type: ignore[call-arg]
+        (Any, Card.model_construct(number=SECRET), "value: holds a value"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_part_of_another_type_than_declared_is_refused_by_its_path_and_shown_to_nobody(
+    annotation: Any, value: Any, told: str
+) -> None:
+    def pay(value): ...  # type: ignore[no-untyped-def]
+
+    pay.__annotations__ = {"value": annotation}
+    with pytest.raises(InvalidArguments) as refused:
+        Book("misfits").actor()(pay).message(value)
+
+    assert told in str(refused.value)
+    assert SECRET not in "".join(traceback.format_exception(refused.value))
+
+
+def test_a_value_without_json_form_is_shown_to_nobody() -> None:
+    def show(value: str) -> str:
+        raise ValueError(value)
+
+    @book.actor()
+    def tell(value: Annotated[str, PlainSerializer(show)]) -> None: ...
+
+    with pytest.raises(Unsendable) as refused:
+        tell.message(SECRET)
+    with pytest.raises(Unsendable) as refused_too:
+        by_name("other.actor").message(Purse(1, note=[SECRET, object()]))
+    for each in (refused, refused_too):
+        assert SECRET not in "".join(traceback.format_exception(each.value))
+
+
 def test_many_findings_are_cut() -> None:
     @book.actor()
     def add(numbers: list[int]) -> None: ...

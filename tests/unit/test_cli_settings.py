@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from workers.cli import main
 @pytest.fixture(autouse=True)
 def _empty_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
     for variable in [name for name in os.environ if name.startswith("SMENA_")]:
         monkeypatch.delenv(variable)
 
@@ -58,9 +60,27 @@ def test_check_prints_errors_and_warnings_apart() -> None:
 
 
 def test_check_passes_with_warnings_only() -> None:
-    ended = run("check")
-    assert ended.exit_code == 0
+    Path("ducks.py").write_text(
+        "import smena\n\nbook = smena.Book('ducks')\n\n\n@book.actor(queue='pond')\ndef quack(): ...\n"
+    )
+    ended = run("check", "--offline", SMENA_AMQP_URL="amqp://h/", SMENA_BOOKS="ducks")
+    assert ended.exit_code == 0, ended.output
     assert "0 error(s)" in ended.stdout
+    assert "books: ducks: 1 actor(s) on pond" in ended.stdout
+
+
+def test_check_finds_what_keeps_a_fleet_from_working_without_asking_a_service() -> None:
+    Path("geese.py").write_text(
+        "import smena\n\nbook = smena.Book('geese')\n\n\n@book.actor(queue='pond', once=lambda: 1)\ndef honk(): ...\n"
+    )
+    ended = run("check", "--offline", SMENA_BOOKS="geese", SMENA_WORKER_QUEUES="lake")
+    errors, _, warnings = ended.stdout.partition("warnings:")
+    assert ended.exit_code == 2
+    assert "amqp.urls: not set" in errors
+    assert "amqp.urls" not in warnings
+    assert "no loaded book has an actor on this queue: queues=lake" in errors
+    ended = run("check", "--offline", SMENA_BOOKS="geese")
+    assert "actor geese.honk has `once` or a session and needs PostgreSQL" in ended.stdout
 
 
 def test_check_finds_a_book_that_cannot_be_imported() -> None:

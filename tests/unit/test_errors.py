@@ -58,7 +58,7 @@ def test_an_authors_own_error_survives_a_process_border() -> None:
 
 def test_the_message_is_the_sentence_and_the_facts() -> None:
     assert str(ClaimLost(item=7, term=3)) == "The claim is no longer ours: item=7 term=3"
-    assert str(BrokerLost("socket closed")) == "The connection to RabbitMQ was lost: socket closed"
+    assert str(BrokerLost("socket closed")) == "The connection to RabbitMQ was lost or refused: socket closed"
 
 
 def test_an_actors_except_exception_does_not_swallow_the_shutdown() -> None:

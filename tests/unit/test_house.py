@@ -65,3 +65,32 @@ def test_an_environment_that_was_copied_from_elsewhere_is_made_anew(
     assert house._is_home()
     monkeypatch.setattr(house, "ROOT", tmp_path / "elsewhere")
     assert not house._is_home()
+
+
+def test_a_shell_finds_this_environment_first_whatever_the_users_own_files_put_there(
+    house: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(house, "SERVICES", tmp_path / "smena")
+    home, shims = tmp_path / "home", tmp_path / "shims"
+    home.mkdir()
+    (home / ".bashrc").write_text(f'export PATH="{shims}:$PATH" MINE=read PS1="> "\n')
+    bash = str(shutil.which("bash"))
+    environ = {"SHELL": bash, "HOME": str(home), "PATH": "/usr/bin:/bin"}
+    told = subprocess.run(
+        house._interactive(environ),
+        input='echo "$PATH|$MINE|$VIRTUAL_ENV|$PS1"\n',
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    ).stdout
+    path, mine, venv, prompt = told.rstrip("\n").splitlines()[-1].split("|")
+    assert path.split(":")[:2] == [str(house.VENV / "bin"), str(shims)]
+    assert (mine, venv, prompt) == ("read", str(house.VENV), "(smena) > ")
+
+
+def test_a_shell_without_such_a_way_gets_the_environment_alone(house: ModuleType) -> None:
+    environ = {"SHELL": "/usr/bin/fish"}
+    assert house._interactive(environ) == ["/usr/bin/fish"]
+    assert environ == {"SHELL": "/usr/bin/fish"}

@@ -277,5 +277,6 @@ def test_only_the_authors_model_says_what_is_right_in_app() -> None:
     settings = load(env={"SMENA_APP_CURENCY": "GBP"})
     with pytest.raises(Misconfigured) as refusal:
         app_settings(Shop, settings)
-    assert "app.currency: Field required" in str(refusal.value)
+    assert "app.currency: Field required (SMENA_APP_CURRENCY)" in str(refusal.value)
+    assert "\n" not in str(refusal.value)
     assert "app.curency: Extra inputs are not permitted" in str(refusal.value)

@@ -23,7 +23,7 @@ def connected(settings: Amqp, name: str, clock: Clock) -> Iterator[Connection]:
     connection.start()
     try:
         if not connection.wait_up(settings.connect_timeout_s * len(settings.urls)):
-            raise BrokerLost(str(connection.last_error or "no answer"))
+            raise BrokerLost(connection.why_down())
         yield connection
     finally:
         deadline = Deadline.within(_CLOSE_S, clock)

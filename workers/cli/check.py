@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
 
-from smena.book import load_books
-from smena.connected import connect
-from smena.errors import Misconfigured, SmenaError
+from smena.book import Registry, load_books
+from smena.clock import SYSTEM
+from smena.errors import SmenaError
 from smena.settings import Finding, Settings, examine
 from smena.settings.finding import error, warning
 from smena.store import migrations
 from smena.store.migrations import Part
+from workers.broker import topology_check
+from workers.broker.visit import connected
 from workers.cli.settings import sources
+from workers.middleware.bound import BoundActor
 from workers.wiring.user_path import open_user_path
-
-_BROKER_S = 5.0
+from workers.wiring.worker import wanted_queues
 
 
 @click.command()
@@ -25,57 +29,107 @@ _BROKER_S = 5.0
 @click.option("--offline", is_flag=True, help="Ask no service, only look at settings and books.")
 @click.pass_context
 def check(context: click.Context, profile: str | None, config: Path | None, offline: bool) -> None:
-    """Check settings, books and services; print errors and warnings apart. Ends with 2 if there is an error."""
+    """Check settings, books and services as a fleet does at boot.
+
+    Errors, warnings and what was found in order are printed apart. Ends with 2 if there is an error. Resources, and
+    the settings under `app` that they read, are not opened.
+    """
     examined = examine(profile=profile, toml_path=config)
-    findings = list(examined.findings)
+    report = Report(list(examined.findings))
     if examined.settings is not None:
-        findings += _books(examined.settings)
-        findings += [] if offline else [*_broker(examined.settings), *_database(examined.settings)]
-    errors = [finding for finding in findings if finding.level == "error"]
-    warnings = [finding for finding in findings if finding.level == "warning"]
+        _look(report, examined.settings, offline=offline)
+    errors = [finding for finding in report.findings if finding.level == "error"]
+    warnings = [finding for finding in report.findings if finding.level == "warning"]
     _section("errors", errors)
     _section("warnings", warnings)
+    _section("checked", report.checked)
     click.echo(f"{len(errors)} error(s), {len(warnings)} warning(s)")
     context.exit(2 if errors else 0)
 
 
-def _books(settings: Settings) -> Iterator[Finding]:
-    """Import the books as a worker would."""
-    try:
-        open_user_path(Path.cwd())
-        load_books(settings.books)
-    except Misconfigured as refusal:
-        yield error("books", str(refusal))
+@dataclass
+class Report:
+    """What is wrong, and what was looked at and found in order."""
+
+    findings: list[Finding]
+    checked: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def refusals_of(self, key: str) -> Iterator[None]:
+        """Take an error of ours as one about this setting."""
+        try:
+            yield
+        except SmenaError as refusal:
+            self.findings.append(error(key, str(refusal)))
 
 
-def _broker(settings: Settings) -> Iterator[Finding]:
-    """Reach one of the broker's nodes and log in."""
+def _look(report: Report, settings: Settings, *, offline: bool) -> None:
+    registry = _books(report, settings)
     if not settings.amqp.urls:
+        told = "not set: nothing can be sent or worked on (SMENA_AMQP_URL)"
+        report.findings = [finding for finding in report.findings if finding.key != "amqp.urls"]
+        report.findings.append(error("amqp.urls", told))
+    if offline:
         return
-    with connect(settings) as connected:
-        if not connected.wait_up(_BROKER_S):
-            yield error("amqp.urls", f"no node takes a connection within {_BROKER_S:g} s")
+    if settings.amqp.urls:
+        _broker(report, settings, registry)
+    if settings.database.url is not None:
+        _database(report, settings)
 
 
-def _database(settings: Settings) -> Iterator[Finding]:
-    """Reach the database and compare its schema with this build."""
-    if settings.database.url is None:
+def _books(report: Report, settings: Settings) -> Registry | None:
+    """Import the books as a worker would, and see that their actors have what they need."""
+    registry = None
+    with report.refusals_of("books"):
+        open_user_path(Path.cwd())
+        registry = load_books(settings.books)
+        if settings.books:
+            queues = wanted_queues(registry, settings.worker.queues)
+            _needs(report, settings, registry)
+            told = f"{len(registry.actors())} actor(s) on {', '.join(queues) or 'no queue'}"
+            report.checked.append(f"books: {', '.join(settings.books)}: {told}")
+    return registry
+
+
+def _needs(report: Report, settings: Settings, registry: Registry) -> None:
+    if settings.database.url is not None:
         return
-    try:
-        states = migrations.check(settings.database.libpq_url(), settings.migrations)
-    except SmenaError as failure:
-        yield error("database.url", str(failure))
-        return
-    for state in states:
-        if state.due(Part.BEFORE):
-            yield error("database.url", f"schema {state.folder} is too old; run `smena db upgrade`")
-        elif state.pending:
-            yield warning(
-                "database.url", f"schema {state.folder} has after-deploy steps to come; run `smena db upgrade`"
+    for actor in registry.actors():
+        if BoundActor(actor, actor.retry.policy(settings.retry)).needs_transaction:
+            told = f"actor {actor.name} has `once` or a session and needs PostgreSQL; set SMENA_DATABASE_URL"
+            report.findings.append(error("database.url", f"{told} ({actor.place})"))
+
+
+def _broker(report: Report, settings: Settings, registry: Registry | None) -> None:
+    """Log in to one of the broker's nodes, and compare the queues that are there with those that are declared."""
+    with report.refusals_of("amqp.urls"):
+        with connected(settings.amqp, "check", SYSTEM) as connection:
+            version = connection.server_version
+        report.checked.append(f"broker: RabbitMQ {version}")
+        if registry is not None:
+            topology_check.check(settings.amqp, sorted({*registry.queues(), *settings.worker.queues}))
+            report.checked.append(
+                f"queues: those of prefix {settings.amqp.prefix} are as declared, or still to be made"
             )
 
 
-def _section(title: str, findings: list[Finding]) -> None:
-    if findings:
+def _database(report: Report, settings: Settings) -> None:
+    """Reach the database and compare its schema with this build."""
+    with report.refusals_of("database.url"):
+        for state in migrations.check(settings.database.libpq_url(), settings.migrations):
+            if state.due(Part.BEFORE):
+                report.findings.append(
+                    error("database.url", f"schema {state.folder} is too old; run `smena db upgrade`")
+                )
+            elif state.pending:
+                told = f"schema {state.folder} has after-deploy steps to come; run `smena db upgrade`"
+                report.findings.append(warning("database.url", told))
+            else:
+                last = state.applied[-1].id if state.applied else "without revisions"
+                report.checked.append(f"database: schema {state.folder} at {last}")
+
+
+def _section(title: str, lines: Sequence[object]) -> None:
+    if lines:
         click.echo(f"{title}:")
-        click.echo("\n".join(f"  {finding}" for finding in findings) + "\n")
+        click.echo("\n".join(f"  {line}" for line in lines) + "\n")

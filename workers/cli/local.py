@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from smena.errors import SmenaError
-from workers.local.services import LocalServices, ServiceStatus
+from workers.local.services import LocalServices, ServiceStatus, found_below
 
 _FOLDER: Final = "SMENA_LOCAL_DIR"
 
@@ -25,6 +25,8 @@ def local() -> None:
 def up() -> None:
     """Start what does not run and wait until all of it answers."""
     services = _services()
+    if not all(one.ready for one in services.status()):
+        click.echo(f"starting services in {services.root} ...", err=True)
     try:
         started = services.up()
     except SmenaError as error:
@@ -36,10 +38,15 @@ def up() -> None:
 @local.command()
 def down() -> None:
     """Stop everything; data stays, no process does."""
+    services = _services()
     try:
-        _services().down()
+        stopped = services.down()
     except SmenaError as error:
         raise click.ClickException(str(error)) from error
+    click.echo(f"stopped {', '.join(stopped)}; data stays in {services.root}" if stopped else "nothing ran")
+    for root in found_below(services.root):
+        if root != services.root and any(one.pid for one in LocalServices(root, environ={}).status()):
+            click.echo(f"others run in {root}: SMENA_LOCAL_DIR={root} smena local down")
 
 
 @local.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 import click
@@ -12,6 +13,7 @@ from smena.book import load_books
 from smena.errors import SmenaError
 from smena.settings import Settings
 from workers.broker.topology_check import compare_once, declare_once
+from workers.wiring.user_path import open_user_path
 
 T = TypeVar("T")
 
@@ -19,6 +21,7 @@ T = TypeVar("T")
 @click.group()
 def topology() -> None:
     """Declare queues and compare them with the broker's."""
+    _or_complain(lambda: open_user_path(Path.cwd()))  # the books say which queues there are
 
 
 @topology.command()

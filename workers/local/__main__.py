@@ -4,17 +4,19 @@ import sys
 from pathlib import Path
 
 from smena.errors import SmenaError
-from workers.local.services import LocalServices
+from workers.local.services import LocalServices, found_below
 
 
 def main(arguments: list[str]) -> int:
-    """Stop what runs below each folder, whatever the environment says of other services."""
+    """Stop every set of services at or below each folder, whatever the environment says of other services."""
     if arguments[:1] != ["down"]:
         print("usage: python -m workers.local down FOLDER...", file=sys.stderr)
         return 2
     try:
-        for folder in arguments[1:]:
-            LocalServices(Path(folder), environ={}).down()
+        for root in [root for folder in arguments[1:] for root in found_below(Path(folder))]:
+            stopped = LocalServices(root, environ={}).down()
+            if stopped:
+                print(f"stopped {', '.join(stopped)} in {root}")
     except SmenaError as error:
         print(error, file=sys.stderr)
         return 1

@@ -19,7 +19,7 @@ from workers.local.faults import NotOurs
 from workers.local.postgresql import PostgreSQL
 from workers.local.rabbitmq import RabbitMQ
 from workers.local.service import Service
-from workers.local.sources import choose_rabbitmq
+from workers.local.sources import UNPACKED, choose_rabbitmq
 from workers.local.valkey import Valkey
 
 _T = TypeVar("_T")
@@ -41,6 +41,19 @@ class ServiceStatus:
     pid: int | None
     ready: bool
     pages: Mapping[str, str] = field(default_factory=dict)
+
+
+def found_below(folder: Path) -> list[Path]:
+    """Return every folder at or below ``folder`` that holds a set of services, the deepest first.
+
+    One service's folder is enough: an interrupted start leaves an incomplete set. Services are not looked into.
+    """
+    roots = []
+    for place, inside, _ in os.walk(folder):
+        if not VARIABLES.keys().isdisjoint(inside):
+            roots.append(Path(place))
+        inside[:] = [name for name in inside if name not in VARIABLES and name != UNPACKED]
+    return sorted(roots, key=lambda root: (-len(root.parts), root))
 
 
 class LocalServices:
@@ -75,12 +88,15 @@ class LocalServices:
             started = _all_at_once([service.start for service in services])
             return [service.name for service, fresh in zip(services, started, strict=True) if fresh]
 
-    def down(self) -> None:
-        """Stop everything that is ours and leave no process; data stays."""
+    def down(self) -> list[str]:
+        """Stop everything that is ours and leave no process; data stays. Return the names of what ran."""
         if not self.root.exists():
-            return
+            return []
         with self._alone():
-            _all_at_once([service.stop for service in self._ours()])
+            services = self._ours()
+            running = [service.name for service in services if service.pid is not None]
+            _all_at_once([service.stop for service in services])
+            return running
 
     def status(self) -> list[ServiceStatus]:
         """Return how each service stands, in a fixed order."""

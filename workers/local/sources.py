@@ -2,6 +2,7 @@
 
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from workers.local.container import RabbitMQContainer, has_engine
 from workers.local.faults import Missing
@@ -9,13 +10,16 @@ from workers.local.installation import Installation, installed
 from workers.local.rabbitmq import RabbitMQ
 from workers.local.unpacked import cache_folder, can_unpack, unpacked
 
+UNPACKED: Final = "unpacked"
+"""Folder for the broker's programs where the user has no cache of their own."""
+
 
 def choose_rabbitmq(root: Path) -> RabbitMQ | RabbitMQContainer:
     """Return the broker below ``root``; nothing is fetched before it is started."""
     folder = root / "rabbitmq"
     if installed() is None and not can_unpack() and has_engine():
         return RabbitMQContainer(folder)
-    return RabbitMQ(folder, partial(_find, root / "unpacked"))
+    return RabbitMQ(folder, partial(_find, root / UNPACKED))
 
 
 def _find(cache: Path) -> Installation:

@@ -17,6 +17,8 @@ import pytest
 from pydantic import SecretStr
 
 from smena.amqp import codec, names
+from smena.amqp.link import Connection, LinkThread
+from smena.clock import SYSTEM, Deadline
 from smena.job import Job
 from smena.telemetry import events
 from smena.telemetry.event import Occurrence
@@ -69,6 +71,28 @@ def test_an_address_that_takes_connections_and_says_nothing_is_given_up(link: Li
         connection = link.connection(settings(urls=(SecretStr(url),), connect_timeout_s=0.3), "silent")
         eventually(lambda: connection.last_error is not None)
         link.stop()
+
+
+def test_stopping_while_it_connects_is_no_failure(settings: Settle) -> None:
+    told: list[Occurrence] = []
+    unsubscribe = events.subscribe(told.append, only=[events.LOOP_FAILED, events.LINK_LOST])
+    thread = LinkThread("hasty", SYSTEM)
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            silent.settimeout(60)
+            url = f"amqp://guest:guest@127.0.0.1:{silent.getsockname()[1]}"
+            connection = Connection(thread, settings(urls=(SecretStr(url),), connect_timeout_s=60), "hasty")
+            thread.start()
+            connection.start()
+            peer, _ = silent.accept()
+            peer.settimeout(60)
+            assert peer.recv(8) == b"AMQP\0\0\x09\x01"  # the handshake has begun
+            assert connection.stop(Deadline.within(30, SYSTEM))
+            peer.close()
+        assert thread.stop(Deadline.within(30, SYSTEM))
+    finally:
+        unsubscribe()
+    assert told == []
 
 
 def test_an_address_that_speaks_something_else_is_given_up(link: Link, settings: Settle, redis_url: str) -> None:
