@@ -27,7 +27,7 @@ from smena.amqp.outgoing import Batch, Outcomes, Outgoing, Pending
 from smena.amqp.properties import Properties, encode_properties
 from smena.amqp.window import Window
 from smena.clock import Clock, Deadline
-from smena.errors import BrokerBlocked, BrokerLost, Misconfigured, PublishTimeout, SmenaError, TooLarge
+from smena.errors import BrokerBlocked, BrokerLost, Misused, PublishTimeout, SmenaError, TooLarge
 from smena.job import Job
 from smena.settings.groups import Amqp
 
@@ -75,7 +75,7 @@ class Publisher:
         ``done`` must be cheap and must not raise. Nothing bounds what is handed over but the caller.
         """
         if os.getpid() != self._pid:
-            raise Misconfigured("a publisher was carried over a fork; make it in the process that uses it")
+            raise Misused("a publisher was carried over a fork; make it in the process that uses it")
         if not outgoings:
             self._connection.thread.post(lambda: done([]))
             return

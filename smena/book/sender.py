@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
-from smena.errors import Misconfigured, SmenaError
+from smena.errors import Misused, SmenaError
 from smena.job import Job
 
 
@@ -34,9 +34,9 @@ _bound: list[Sender] = []
 
 
 def bind_sender(sender: Sender) -> None:
-    """Let this process send by ``sender``; raise `Misconfigured` if it is bound already."""
+    """Let this process send by ``sender``; raise `Misused` if it is bound already."""
     if _bound:
-        raise Misconfigured("this process is connected already; connect once and share it")
+        raise Misused("this process is connected already; connect once and share it")
     _bound.append(sender)
 
 
@@ -57,9 +57,9 @@ def bound(sender: SenderT) -> Iterator[SenderT]:
 
 
 def sender() -> Sender:
-    """Return the process's sender, or raise `Misconfigured` when none is bound."""
+    """Return the process's sender, or raise `Misused` when none is bound."""
     if not _bound:
-        raise Misconfigured("nothing to send by: call smena.connect() once when the process starts")
+        raise Misused("nothing to send by: call smena.connect() once when the process starts")
     return _bound[-1]
 
 

@@ -15,7 +15,7 @@ from psycopg.pq import TransactionStatus
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 from sqlalchemy.orm import Session, scoped_session
 
-from smena.errors import Misconfigured
+from smena.errors import Misused
 from smena.job import Job
 from smena.outbox import columns
 from smena.outbox.doorbell import CHANNEL, SLEEPERS
@@ -66,7 +66,7 @@ def add(place: SyncPlace, *jobs: Job, delay_s: float = 0.0, ordering_key: str | 
     connection or cursor. ``delay_s`` counts from now, by the database's clock. Rows of one
     ``ordering_key`` are published in the order of their writing.
 
-    Raise `Unsendable` (nothing was written) for a job that no broker would take, and `Misconfigured`
+    Raise `Unsendable` (nothing was written) for a job that no broker would take, and `Misused`
     for a psycopg connection in autocommit outside a transaction, because the row would not be bound
     to any change.
     """
@@ -111,4 +111,4 @@ def _refuse_lone(place: object) -> None:
     if not isinstance(connection, psycopg.Connection | psycopg.AsyncConnection):
         return
     if connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
-        raise Misconfigured("outbox.add needs an open transaction; this connection commits every statement")
+        raise Misused("outbox.add needs an open transaction; this connection commits every statement")
