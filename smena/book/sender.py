@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
+from smena.delay import Delay, seconds_of
 from smena.errors import Misused, SmenaError
 from smena.job import Job
 
@@ -63,15 +64,18 @@ def sender() -> Sender:
     return _bound[-1]
 
 
-def send(job: Job, *, delay_s: float = 0.0) -> Job:
-    """Send a job that was made with ``actor.message(…)``, after ``delay_s`` seconds if given."""
-    sender().send(job, delay_s=delay_s)
+def send(job: Job, *, delay_s: Delay = 0.0) -> Job:
+    """Send a job that was made with ``actor.message(…)``, after ``delay_s`` (seconds, or a `timedelta`) if given.
+
+    Raise `Unsendable` for a delay that is no time from now on.
+    """
+    sender().send(job, delay_s=seconds_of(delay_s))
     return job
 
 
-async def asend(job: Job, *, delay_s: float = 0.0) -> Job:
+async def asend(job: Job, *, delay_s: Delay = 0.0) -> Job:
     """Send a job from an event loop; the twin of `send`."""
-    await sender().asend(job, delay_s=delay_s)
+    await sender().asend(job, delay_s=seconds_of(delay_s))
     return job
 
 
