@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
 from smena.clock import SYSTEM, Clock
-from smena.errors import Misconfigured, Overdue
+from smena.errors import Misconfigured, Misused, Overdue
 from smena.job import Job
 
 T = TypeVar("T")
@@ -165,13 +165,13 @@ class Context:
     def plain_effect(self) -> Session | None:
         """Return `effect` for a plain call; raise `Misconfigured` when the job is async and must await."""
         if isinstance(self.effect, AsyncSession):
-            raise Misconfigured("an async job awaits: `ctx.atransaction()`, `asend`", actor=self.actor)
+            raise Misused("an async job awaits: `ctx.atransaction()`, `asend`", actor=self.actor)
         return self.effect
 
     def async_effect(self) -> AsyncSession | None:
         """Return `effect` for an awaited call; raise `Misconfigured` when the job is plain and cannot await."""
         if isinstance(self.effect, Session):
-            raise Misconfigured("a plain job does not await: `ctx.transaction()`, `send`", actor=self.actor)
+            raise Misused("a plain job does not await: `ctx.transaction()`, `send`", actor=self.actor)
         return self.effect
 
     @contextmanager
@@ -199,7 +199,7 @@ class Context:
             return self._resources[provider]
         except KeyError:
             name = getattr(provider, "__qualname__", repr(provider))
-            raise Misconfigured("not a resource of a loaded book", resource=name, actor=self.actor) from None
+            raise Misused("not a resource of a loaded book", resource=name, actor=self.actor) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -266,6 +266,18 @@ class Misconfigured(SmenaError):
     code = "misconfigured"
 
 
+class Misdeclared(Misconfigured):
+    """What the code declares cannot work."""
+
+    code = "misdeclared"
+
+
+class Misused(Misconfigured):
+    """The call cannot work where it is made."""
+
+    code = "misused"
+
+
 class TopologyMismatch(Misconfigured):
     """A queue or exchange on the broker differs from what Smena declares."""
 

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from smena import context, outbox
 from smena.book import Sender
+from smena.delay import seconds_of
 from smena.errors import SmenaError, Unsendable
 from smena.job import Job
 from smena.outbox.adding import SyncPlace
@@ -70,7 +71,7 @@ class Publishing:
 
     def _keeper(self, delay_s: float) -> Keeper | None:
         """Return the database if a message of this delay waits there."""
-        return self._database if delay_s > self._delay_via_outbox_s else None
+        return self._database if seconds_of(delay_s) > self._delay_via_outbox_s else None
 
 
 def _keep(keeper: Keeper, job: Job, delay_s: float) -> None:

@@ -27,7 +27,8 @@ from smena.amqp.outgoing import Batch, Outcomes, Outgoing, Pending
 from smena.amqp.properties import Properties, encode_properties
 from smena.amqp.window import Window
 from smena.clock import Clock, Deadline
-from smena.errors import BrokerBlocked, BrokerLost, Misconfigured, PublishTimeout, SmenaError, TooLarge
+from smena.delay import seconds_of
+from smena.errors import BrokerBlocked, BrokerLost, Misused, PublishTimeout, SmenaError, TooLarge
 from smena.job import Job
 from smena.settings.groups import Amqp
 
@@ -56,7 +57,7 @@ class Publisher:
         """Return the message of a job, now or later; raise `Unsendable` or `Misconfigured` (queue name)."""
         queue = names.check_queue_name(job.queue)
         wire = codec.encode(job)
-        delay_ms = math.ceil(delay_s * 1000)
+        delay_ms = math.ceil(seconds_of(delay_s) * 1000)
         if delay_ms <= 0:
             return Outgoing("", names.work_queue(self._settings.prefix, queue), wire.body, wire.properties, queue)
         exchange, routing_key = names.delay_route(self._settings.prefix, delay_ms, queue)
@@ -75,7 +76,7 @@ class Publisher:
         ``done`` must be cheap and must not raise. Nothing bounds what is handed over but the caller.
         """
         if os.getpid() != self._pid:
-            raise Misconfigured("a publisher was carried over a fork; make it in the process that uses it")
+            raise Misused("a publisher was carried over a fork; make it in the process that uses it")
         if not outgoings:
             self._connection.thread.post(lambda: done([]))
             return

@@ -19,7 +19,7 @@ from smena.book.injection import Injected, read_signature, split_injected
 from smena.book.names import check_actor_name, check_queue_name
 from smena.book.once import KeyFunction, OnceRule
 from smena.book.retry import Retry
-from smena.errors import Misconfigured
+from smena.errors import Misdeclared
 
 P = ParamSpec("P")
 """What is sent: the function's parameters without the injected ones."""
@@ -83,25 +83,25 @@ class Actor(Address[P], Generic[P, R, Q]):
 
 
 def check_function(fn: object) -> str:
-    """Return ``file:line`` of a function that can be an actor, or raise `Misconfigured` for anything else."""
+    """Return ``file:line`` of a function that can be an actor, or raise `Misdeclared` for anything else."""
     if isinstance(fn, Actor):
-        raise Misconfigured("this function is an actor already; use aliases= for a second name", place=fn.place)
+        raise Misdeclared("this function is an actor already; use aliases= for a second name", place=fn.place)
     if not inspect.isfunction(fn):
-        raise Misconfigured("an actor is a function declared with `def` or `async def`", got=type(fn).__name__)
+        raise Misdeclared("an actor is a function declared with `def` or `async def`", got=type(fn).__name__)
     code = inspect.unwrap(fn).__code__
     place = f"{code.co_filename}:{code.co_firstlineno}"
     if fn.__name__ == "<lambda>":
-        raise Misconfigured("a lambda has no name to send to: declare the actor with `def`", place=place)
+        raise Misdeclared("a lambda has no name to send to: declare the actor with `def`", place=place)
     if "." in fn.__qualname__.rpartition("<locals>.")[2]:
-        raise Misconfigured("an actor is a function, not a method: declare it outside the class", place=place)
+        raise Misdeclared("an actor is a function, not a method: declare it outside the class", place=place)
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
-        raise Misconfigured("an actor returns, it does not yield", place=place)
+        raise Misdeclared("an actor returns, it does not yield", place=place)
     if inspect.iscoroutinefunction(inspect.unwrap(fn)) and not inspect.iscoroutinefunction(fn):
-        raise Misconfigured("a decorator round an async actor must be async itself", place=place)
+        raise Misdeclared("a decorator round an async actor must be async itself", place=place)
     return place
 
 
 def _several(aliases: object) -> tuple[str, ...]:
     if isinstance(aliases, str):
-        raise Misconfigured("aliases is a tuple of names", aliases=aliases)
+        raise Misdeclared("aliases is a tuple of names", aliases=aliases)
     return tuple(aliases)  # type: ignore[arg-type]  # what an untyped author may pass is checked name by name

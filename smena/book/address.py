@@ -7,6 +7,7 @@ from typing import Any, Generic, ParamSpec
 from smena import context
 from smena.book import sender
 from smena.clock import SYSTEM
+from smena.delay import Delay
 from smena.job import Job
 from smena.telemetry import trace
 
@@ -36,13 +37,13 @@ class Address(Generic[P]):
         """Send a job from an event loop; return it once it is durable."""
         return await sender.asend(self.message(*args, **kwargs))
 
-    def send_later(self, delay_s: float, /, *args: P.args, **kwargs: P.kwargs) -> Job:
-        """Send a job that starts no sooner than ``delay_s`` seconds from now."""
-        return sender.send(self.message(*args, **kwargs), delay_s=delay_s)
+    def send_later(self, delay: Delay, /, *args: P.args, **kwargs: P.kwargs) -> Job:
+        """Send a job that starts no sooner than ``delay`` (seconds, or a `timedelta`) from now."""
+        return sender.send(self.message(*args, **kwargs), delay_s=delay)
 
-    async def asend_later(self, delay_s: float, /, *args: P.args, **kwargs: P.kwargs) -> Job:
+    async def asend_later(self, delay: Delay, /, *args: P.args, **kwargs: P.kwargs) -> Job:
         """Send a delayed job from an event loop; the twin of `send_later`."""
-        return await sender.asend(self.message(*args, **kwargs), delay_s=delay_s)
+        return await sender.asend(self.message(*args, **kwargs), delay_s=delay)
 
     def _travelling(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments as JSON values."""

@@ -19,7 +19,7 @@ from pydantic import PydanticSchemaGenerationError, PydanticUndefinedAnnotation,
 from pydantic_core import ArgsKwargs, CoreConfig, PydanticSerializationError, SchemaSerializer, ValidationError
 
 from smena.book import values
-from smena.errors import InvalidArguments, Misconfigured, Permanent
+from smena.errors import InvalidArguments, Misdeclared, Permanent
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
@@ -44,7 +44,7 @@ class Arguments:
             self._check = TypeAdapter(_echo(signature)).validator.validate_python
         except (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError) as error:
             reason = str(error).splitlines()[0]
-            raise Misconfigured(f"a parameter's annotation cannot be checked: {reason}", actor=actor) from error
+            raise Misdeclared(f"a parameter's annotation cannot be checked: {reason}", actor=actor) from error
 
     def accept(self, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
         """Return the arguments checked, converted and with defaults filled in, or raise `InvalidArguments`."""

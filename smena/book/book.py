@@ -54,7 +54,7 @@ class Book:
 
         ``retry`` overrides the settings' policy. ``once`` gives a key from the arguments: of all jobs of
         this actor with one key, one takes effect (needs PostgreSQL). ``aliases`` are full names under
-        which jobs may still arrive after a rename. Raises `Misconfigured` with the place of what does not fit.
+        which jobs may still arrive after a rename. Raises `Misdeclared` with the place of what does not fit.
         """
 
         def declare(fn: Callable[..., Any], /) -> Actor[..., Any]:

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
 from smena.context import Context
-from smena.errors import Misconfigured
+from smena.errors import Misdeclared
 
 Injected: TypeAlias = Literal["context", "session", "asession"]
 
@@ -31,11 +31,11 @@ _ORDERS: Final[tuple[tuple[Injected, ...], ...]] = (
 
 
 def read_signature(fn: Callable[..., Any], place: str) -> inspect.Signature:
-    """Return the signature of ``fn`` with its annotations resolved; raise `Misconfigured` when one cannot be."""
+    """Return the signature of ``fn`` with its annotations resolved; raise `Misdeclared` when one cannot be."""
     try:
         hints = get_type_hints(inspect.unwrap(fn), include_extras=True)
     except (NameError, TypeError, SyntaxError, AttributeError) as error:
-        raise Misconfigured(f"an actor's annotation cannot be resolved ({error})", place=place) from error
+        raise Misdeclared(f"an actor's annotation cannot be resolved ({error})", place=place) from error
     signature = inspect.signature(fn)
     parameters = [each.replace(annotation=hints.get(each.name, each.empty)) for each in signature.parameters.values()]
     return signature.replace(parameters=parameters)
@@ -49,10 +49,10 @@ def split_injected(
     kinds = [_kind_of(each, place) for each in parameters]
     injects = tuple(kind for kind in kinds if kind is not None)
     if injects not in _ORDERS or tuple(kinds[: len(injects)]) != injects:
-        raise Misconfigured("injected parameters stand first: Context, then Session or AsyncSession", place=place)
+        raise Misdeclared("injected parameters stand first: Context, then Session or AsyncSession", place=place)
     for parameter in parameters[: len(injects)]:
         if parameter.kind is not parameter.POSITIONAL_ONLY:
-            raise Misconfigured(
+            raise Misdeclared(
                 f"the injected parameter {parameter.name!r} is not positional-only: write `/` after it", place=place
             )
     _check_session_fits(injects, is_async=is_async, place=place)
@@ -67,7 +67,7 @@ def _kind_of(parameter: inspect.Parameter, place: str) -> Injected | None:
         if annotation is kind:
             return name
         if issubclass(annotation, kind):
-            raise Misconfigured(
+            raise Misdeclared(
                 f"{parameter.name!r} asks for a subclass of {kind.__name__}; ask for {kind.__name__} itself",
                 place=place,
             )
@@ -76,6 +76,6 @@ def _kind_of(parameter: inspect.Parameter, place: str) -> Injected | None:
 
 def _check_session_fits(injects: tuple[Injected, ...], *, is_async: bool, place: str) -> None:
     if is_async and "session" in injects:
-        raise Misconfigured("a Session would block the event loop: an async actor asks for AsyncSession", place=place)
+        raise Misdeclared("a Session would block the event loop: an async actor asks for AsyncSession", place=place)
     if not is_async and "asession" in injects:
-        raise Misconfigured("a plain actor asks for Session; AsyncSession is for async actors", place=place)
+        raise Misdeclared("a plain actor asks for Session; AsyncSession is for async actors", place=place)

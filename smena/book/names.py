@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from smena.errors import Misconfigured
+from smena.errors import Misdeclared
 
 MAX_QUEUE_NAME: Final = 127
 MAX_ACTOR_NAME: Final = 200
@@ -23,18 +23,18 @@ _ACTOR: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
 
 
 def check_queue_name(queue: object) -> str:
-    """Return the name of a work queue, or raise `Misconfigured` with the rule that it breaks."""
+    """Return the name of a work queue, or raise `Misdeclared` with the rule that it breaks."""
     if not isinstance(queue, str) or len(queue) > MAX_QUEUE_NAME or not _QUEUE.fullmatch(queue):
         rule = f"a queue's name is 1 to {MAX_QUEUE_NAME} letters, digits, `_` or `-`, in words parted by dots"
-        raise Misconfigured(rule, queue=repr(queue)[:200])
+        raise Misdeclared(rule, queue=repr(queue)[:200])
     if _RESERVED.fullmatch(queue):
-        raise Misconfigured("this queue name is one of Smena's own", queue=repr(queue))
+        raise Misdeclared("this queue name is one of Smena's own", queue=repr(queue))
     return queue
 
 
 def check_actor_name(name: object) -> str:
-    """Return the name of a book or an actor, or raise `Misconfigured` with the rule that it breaks."""
+    """Return the name of a book or an actor, or raise `Misdeclared` with the rule that it breaks."""
     if not isinstance(name, str) or len(name) > MAX_ACTOR_NAME or not _ACTOR.fullmatch(name):
         rule = f"a name is 1 to {MAX_ACTOR_NAME} letters, digits, `_` or `-`, in words parted by dots"
-        raise Misconfigured(f"{rule}, and begins with a letter or `_`", name=repr(name)[:200])
+        raise Misdeclared(f"{rule}, and begins with a letter or `_`", name=repr(name)[:200])
     return name

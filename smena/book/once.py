@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from smena.errors import Misconfigured
+from smena.errors import Misdeclared
 
 KeyFunction: TypeAlias = Callable[..., str | int | None]
 
@@ -32,7 +32,7 @@ class OnceRule:
         unknown = [each.name for each in wanted if each.name not in known and each.default is each.empty]
         if unknown and not self._takes_everything:
             told = f"`once` asks for {', '.join(map(repr, unknown))}, which the actor does not take"
-            raise Misconfigured(told, place=place, actor_takes=", ".join(known) or "nothing")
+            raise Misdeclared(told, place=place, actor_takes=", ".join(known) or "nothing")
         self._positions = {each.name: known[each.name] for each in wanted if each.name in known}
 
     def __call__(self, *args: Any, **kwargs: Any) -> str | None:
@@ -65,11 +65,11 @@ def _positions(signature: inspect.Signature) -> dict[str, int]:
 
 def _parameters(function: object, place: str) -> list[inspect.Parameter]:
     if not callable(function) or inspect.iscoroutinefunction(function):
-        raise Misconfigured("`once` is a plain function of the actor's arguments", place=place)
+        raise Misdeclared("`once` is a plain function of the actor's arguments", place=place)
     try:
         wanted = list(inspect.signature(function).parameters.values())
     except ValueError as error:
-        raise Misconfigured("the signature of `once` cannot be read: wrap it in a lambda", place=place) from error
+        raise Misdeclared("the signature of `once` cannot be read: wrap it in a lambda", place=place) from error
     if any(each.kind is each.POSITIONAL_ONLY for each in wanted):
-        raise Misconfigured("`once` takes its values by name: wrap it in a lambda", place=place)
+        raise Misdeclared("`once` takes its values by name: wrap it in a lambda", place=place)
     return wanted

@@ -18,7 +18,7 @@ from contextlib import (
 )
 from typing import Any, TypeAlias, cast
 
-from smena.errors import Misconfigured
+from smena.errors import Misdeclared
 
 Provider: TypeAlias = Callable[[], Any]
 InLoop: TypeAlias = Callable[[Coroutine[Any, Any, Any]], Any]
@@ -81,13 +81,13 @@ def name_of(provider: Provider) -> str:
 
 
 def check_provider(provider: Provider) -> None:
-    """Raise `Misconfigured` unless ``provider`` is a function that can be called without arguments."""
+    """Raise `Misdeclared` unless ``provider`` is a function that can be called without arguments."""
     if not inspect.isfunction(provider):
-        raise Misconfigured("a resource is a function that yields its value", got=type(provider).__name__)
+        raise Misdeclared("a resource is a function that yields its value", got=type(provider).__name__)
     if any(each.default is each.empty and each.kind not in _VARIADIC for each in _parameters(provider)):
-        raise Misconfigured("a resource's function takes no arguments", resource=name_of(provider))
+        raise Misdeclared("a resource's function takes no arguments", resource=name_of(provider))
     if inspect.iscoroutinefunction(provider):
-        raise Misconfigured("an async resource yields its value instead of returning it", resource=name_of(provider))
+        raise Misdeclared("an async resource yields its value instead of returning it", resource=name_of(provider))
 
 
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -104,7 +104,7 @@ def _manager(provider: Provider) -> _Manager:
         return contextmanager(provider)()
     manager = provider()
     if not isinstance(manager, AbstractContextManager | AbstractAsyncContextManager):
-        raise Misconfigured("a resource's function yields, or returns a context manager", resource=name_of(provider))
+        raise Misdeclared("a resource's function yields, or returns a context manager", resource=name_of(provider))
     return cast("_Manager", manager)
 
 

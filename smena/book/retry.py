@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Protocol
 
 from smena.backoff import Backoff
-from smena.errors import Misconfigured
+from smena.errors import Misdeclared
 
 
 class RetryDefaults(Protocol):
@@ -42,9 +42,9 @@ class RetryPolicy:
 
     def __post_init__(self) -> None:
         if self.attempts < 1 or self.unexpected_attempts < 1:
-            raise Misconfigured("a job has at least one attempt", retry=self)
+            raise Misdeclared("a job has at least one attempt", retry=self)
         if not 0 < self.base_s <= self.cap_s or self.total_age_s <= 0:
-            raise Misconfigured("need 0 < base_s <= cap_s and total_age_s > 0", retry=self)
+            raise Misdeclared("need 0 < base_s <= cap_s and total_age_s > 0", retry=self)
         object.__setattr__(self, "backoff", Backoff(base_s=self.base_s, cap_s=self.cap_s))
 
     def __str__(self) -> str:
@@ -72,10 +72,10 @@ class Retry:
         for each in fields(self):
             value = getattr(self, each.name)
             if value is not None and value <= 0:
-                raise Misconfigured("a value of Retry is above zero", **{each.name: value})
+                raise Misdeclared("a value of Retry is above zero", **{each.name: value})
 
     def policy(self, defaults: RetryDefaults) -> RetryPolicy:
-        """Fill what is left open from ``defaults``; raise `Misconfigured` when the sum does not fit.
+        """Fill what is left open from ``defaults``; raise `Misdeclared` when the sum does not fit.
 
         Few attempts in all bound the unexpected ones too, and a base above the default cap lifts it.
         """

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
-from smena.errors import Misconfigured, SmenaError
+from smena.delay import Delay, seconds_of
+from smena.errors import Misused, SmenaError
 from smena.job import Job
 
 
@@ -34,9 +35,9 @@ _bound: list[Sender] = []
 
 
 def bind_sender(sender: Sender) -> None:
-    """Let this process send by ``sender``; raise `Misconfigured` if it is bound already."""
+    """Let this process send by ``sender``; raise `Misused` if it is bound already."""
     if _bound:
-        raise Misconfigured("this process is connected already; connect once and share it")
+        raise Misused("this process is connected already; connect once and share it")
     _bound.append(sender)
 
 
@@ -57,21 +58,24 @@ def bound(sender: SenderT) -> Iterator[SenderT]:
 
 
 def sender() -> Sender:
-    """Return the process's sender, or raise `Misconfigured` when none is bound."""
+    """Return the process's sender, or raise `Misused` when none is bound."""
     if not _bound:
-        raise Misconfigured("nothing to send by: call smena.connect() once when the process starts")
+        raise Misused("nothing to send by: call smena.connect() once when the process starts")
     return _bound[-1]
 
 
-def send(job: Job, *, delay_s: float = 0.0) -> Job:
-    """Send a job that was made with ``actor.message(…)``, after ``delay_s`` seconds if given."""
-    sender().send(job, delay_s=delay_s)
+def send(job: Job, *, delay_s: Delay = 0.0) -> Job:
+    """Send a job that was made with ``actor.message(…)``, after ``delay_s`` (seconds, or a `timedelta`) if given.
+
+    Raise `Unsendable` for a delay that is no time from now on.
+    """
+    sender().send(job, delay_s=seconds_of(delay_s))
     return job
 
 
-async def asend(job: Job, *, delay_s: float = 0.0) -> Job:
+async def asend(job: Job, *, delay_s: Delay = 0.0) -> Job:
     """Send a job from an event loop; the twin of `send`."""
-    await sender().asend(job, delay_s=delay_s)
+    await sender().asend(job, delay_s=seconds_of(delay_s))
     return job
 
 

@@ -15,7 +15,8 @@ from psycopg.pq import TransactionStatus
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 from sqlalchemy.orm import Session, scoped_session
 
-from smena.errors import Misconfigured
+from smena.delay import Delay
+from smena.errors import Misused
 from smena.job import Job
 from smena.outbox import columns
 from smena.outbox.doorbell import CHANNEL, SLEEPERS
@@ -59,14 +60,14 @@ _ASYNC: Final = (AsyncSession, async_scoped_session, AsyncConnection, psycopg.As
 AsyncPlace = AsyncSession | async_scoped_session[Any] | AsyncConnection | psycopg.AsyncConnection[Any]
 
 
-def add(place: SyncPlace, *jobs: Job, delay_s: float = 0.0, ordering_key: str | None = None) -> None:
+def add(place: SyncPlace, *jobs: Job, delay_s: Delay = 0.0, ordering_key: str | None = None) -> None:
     """Write ``jobs`` into the outbox in the transaction of ``place``; they are sent after its commit.
 
     ``place`` is an SQLAlchemy session or connection, a psycopg connection or cursor, or Django's
-    connection or cursor. ``delay_s`` counts from now, by the database's clock. Rows of one
+    connection or cursor. ``delay_s`` (seconds, or a `timedelta`) counts from now, by the database's clock. Rows of one
     ``ordering_key`` are published in the order of their writing.
 
-    Raise `Unsendable` (nothing was written) for a job that no broker would take, and `Misconfigured`
+    Raise `Unsendable` (nothing was written) for a job that no broker would take, and `Misused`
     for a psycopg connection in autocommit outside a transaction, because the row would not be bound
     to any change.
     """
@@ -86,7 +87,7 @@ def add(place: SyncPlace, *jobs: Job, delay_s: float = 0.0, ordering_key: str | 
         raise TypeError(f"outbox.add cannot write through a {type(place).__name__}; for an async one await aadd")
 
 
-async def aadd(place: AsyncPlace, *jobs: Job, delay_s: float = 0.0, ordering_key: str | None = None) -> None:
+async def aadd(place: AsyncPlace, *jobs: Job, delay_s: Delay = 0.0, ordering_key: str | None = None) -> None:
     """Do what `add` does, through an async session or connection."""
     if not jobs:
         return
@@ -111,4 +112,4 @@ def _refuse_lone(place: object) -> None:
     if not isinstance(connection, psycopg.Connection | psycopg.AsyncConnection):
         return
     if connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
-        raise Misconfigured("outbox.add needs an open transaction; this connection commits every statement")
+        raise Misused("outbox.add needs an open transaction; this connection commits every statement")

@@ -6,13 +6,13 @@ sender can still roll back.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Final
 
 from smena.amqp import codec
 from smena.amqp.names import check_queue_name
 from smena.amqp.properties import encode_properties
+from smena.delay import Delay, seconds_of
 from smena.errors import DelayTooLong, Misconfigured, TooLarge, Unsendable
 from smena.job import Job
 from smena.store.escapes import is_storable
@@ -24,12 +24,12 @@ _MAX_DELAY_S: Final = 10 * 365 * 86400.0
 _LONGEST_KEY: Final = 255
 
 
-def of(jobs: Sequence[Job], delay_s: float, ordering_key: str | None) -> dict[str, Any]:
+def of(jobs: Sequence[Job], delay: Delay, ordering_key: str | None) -> dict[str, Any]:
     """Return the statement's parameters: an array per column, and what all rows share.
 
     Raise `Unsendable` (or its `TooLarge`, `DelayTooLong`) with the job's id and the field.
     """
-    _check_delay(delay_s)
+    delay_s = _bounded(delay)
     _check_ordering_key(ordering_key)
     wires = [_wire(job) for job in jobs]
     return {
@@ -62,8 +62,8 @@ def _check_ordering_key(key: str | None) -> None:
         raise Unsendable("an ordering key is 1 to 255 characters that PostgreSQL can hold", ordering_key=repr(key[:80]))
 
 
-def _check_delay(delay_s: float) -> None:
-    if not math.isfinite(delay_s) or delay_s < 0:
-        raise Unsendable("a delay is a number of seconds, zero or more", delay_s=delay_s)
+def _bounded(delay: Delay) -> float:
+    delay_s = seconds_of(delay)
     if delay_s > _MAX_DELAY_S:
         raise DelayTooLong(delay_s=delay_s, most_s=_MAX_DELAY_S)
+    return delay_s

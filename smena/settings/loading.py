@@ -56,7 +56,8 @@ def load(
     """
     examined = examine(overrides, env, toml_path, profile)
     if examined.settings is None:
-        raise Misconfigured("\n".join(["", *(f"  {finding}" for finding in examined.errors)]))
+        lines = [str(finding) for finding in examined.errors]
+        raise Misconfigured(lines[0] if len(lines) == 1 else "\n".join(["", *(f"  {line}" for line in lines)]))
     return examined.settings
 
 

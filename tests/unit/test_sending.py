@@ -1,7 +1,7 @@
 """Sending: by the bound sender, with request and trace carried on."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -9,8 +9,9 @@ import pytest
 from smena import context
 from smena.book import Book, asend, bind_sender, bound, by_name, send, send_many, unbind_sender
 from smena.clock import MovedClock
-from smena.errors import BrokerLost, Misconfigured, SmenaError
+from smena.errors import BrokerLost, Misconfigured, SmenaError, Unsendable
 from smena.job import Job
+from smena.publishing import Publishing
 from smena.telemetry.trace import trace_id
 
 book = Book("trade")
@@ -55,6 +56,30 @@ async def test_every_verb_has_a_twin_for_the_event_loop() -> None:
         third = await asend(charge.message("c"))
 
     assert recording.sent == [(first, 0.0), (second, 90), (third, 0.0)]
+
+
+async def test_a_delay_may_be_a_timedelta() -> None:
+    with bound(Recording()) as recording:
+        charge.send_later(timedelta(minutes=2), "a")
+        await charge.asend_later(timedelta(milliseconds=500), "b")
+
+    assert [delay_s for _, delay_s in recording.sent] == [120, 0.5]
+
+
+@pytest.mark.parametrize("delay", [-1, float("nan"), float("inf"), timedelta(seconds=-1), "60", None])
+async def test_a_delay_that_is_no_time_from_now_on_is_refused_before_anything_is_sent(delay: Any) -> None:
+    job = charge.message("a")
+    with bound(Recording()) as recording:
+        with pytest.raises(Unsendable, match="a delay is a timedelta or a number of seconds, zero or more"):
+            charge.send_later(delay, "a")
+        with pytest.raises(Unsendable, match="a delay is"):
+            send(job, delay_s=delay)
+        with pytest.raises(Unsendable, match="a delay is"):
+            await charge.asend_later(delay, "a")
+        with pytest.raises(Unsendable, match="a delay is"):
+            Publishing(recording, None, 60).send(job, delay_s=delay)
+
+    assert recording.sent == []
 
 
 def test_many_are_sent_with_an_outcome_each() -> None:

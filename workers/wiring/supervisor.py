@@ -154,13 +154,19 @@ def _port(settings: Settings, board: Board) -> Iterator[Port]:
     except Misconfigured as taken:
         if "supervisor.metrics_port" in settings.sources or settings.profile == "production":
             raise
-        events.emit(events.SETTINGS_WARNED, key="supervisor.metrics_port", text=f"{taken}; a free one is used")
+        events.emit(events.SETTINGS_WARNED, key="supervisor.metrics_port", text=f"{_plain(taken)}; a free one is used")
         port = Port(host, 0, board.answer)
         port.start()
     try:
         yield port
     finally:
         port.stop(Deadline.within(_CLOSING_S, SYSTEM))
+
+
+def _plain(taken: Misconfigured) -> str:
+    """Say what the port's refusal says, without its sentence: here the process goes on."""
+    where = f"{taken.facts['host']}:{taken.facts['port']}"
+    return f"{where} cannot be served: {taken.detail}"
 
 
 @contextmanager
