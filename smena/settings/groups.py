@@ -208,8 +208,8 @@ class Supervisor(Group):
 class Retry(Group):
     """What a book's actors do after a failure unless they say otherwise."""
 
-    attempts: Annotated[int, Field(ge=1, le=1000), Unit("attempts")] = 5
-    """Attempts for a transient failure, the first one included."""
+    attempts: Annotated[int, Field(ge=1, le=1000), Unit("attempts")] = 12
+    """Attempts for a transient failure, the first one included; the default outlasts about nine minutes."""
 
     unexpected_attempts: Annotated[int, Field(ge=1, le=1000), Unit("attempts")] = 3
     """Attempts for an error that is neither transient nor permanent."""
