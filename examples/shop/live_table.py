@@ -32,21 +32,38 @@ class LiveTable:
             self._live.stop()
 
     def show(self, standing: Standing) -> None:
-        """Draw the table anew."""
+        """Draw the table anew. As the verdict does, it counts sales and charges as jobs, mails and receipts apart."""
         if self._live is not None:
             self._live.update(self._table(standing), refresh=True)
 
     def _table(self, now: Standing) -> Table:
         table = Table(title="A shop's sales through the fleet")
-        for heading in ("published", "waiting", "running", "retried", "done", "dead", "rate", "latency p50", "p99"):
+        for heading in (
+            "published",
+            "waiting",
+            "running",
+            "retried",
+            "done",
+            "dead",
+            "mails",
+            "receipts",
+            "rate",
+            "p50",
+            "p99",
+        ):
             table.add_column(heading, justify="right")
-        published = now.progress.lines + now.charge_jobs + now.mail_jobs
+        published = now.progress.lines + now.charge_jobs
         latency = [f"{now.latency_ms.get(name, 0.0):,.0f} ms" for name in ("p50", "p99")]
-        cells = (published, now.waiting, now.running, now.events["job.retried"], now.done, now.dead)
+        ended = (_done(now), now.dead, now.mails, now.receipts)
+        cells = (published, now.waiting, now.running, now.events["job.retried"], *ended)
         table.add_row(*(f"{cell:,}" for cell in cells), f"{self._rate(now):,.0f}/s", *latency)
         return table
 
     def _rate(self, now: Standing) -> float:
         self._past = [past for past in self._past if now.at_s - past.at_s <= _WINDOW_S] + [now]
         first = self._past[0]
-        return (now.done - first.done) / (now.at_s - first.at_s) if now.at_s > first.at_s else 0.0
+        return (_done(now) - _done(first)) / (now.at_s - first.at_s) if now.at_s > first.at_s else 0.0
+
+
+def _done(standing: Standing) -> int:
+    return standing.sales + standing.charges

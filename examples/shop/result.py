@@ -59,6 +59,7 @@ class Result:
     def as_text(self) -> str:
         """Return a few lines for a person."""
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.dead_by_reason.items()) or "none"
+        p50, p99 = self.latency_ms["p50"], self.latency_ms["p99"]
         lines = {
             "accepted": f"{self.accepted:,} jobs; {self.rejected:,} lines refused",
             "took effect": f"{self.effects:,}, {self.mails:,} mails, {self.receipts:,} receipts, {self.amount} charged",
@@ -68,7 +69,7 @@ class Result:
             "drained": "another worker, and replaced" if self.drained else "none",
             "repeats absorbed": f"{self.repeats_absorbed:,}",
             "took": f"{self.seconds:,.1f} s, {self.rate:,.0f} jobs/s",
-            "queue latency": f"p50 {self.latency_ms['p50']:,.0f} ms, p99 {self.latency_ms['p99']:,.0f} ms",
+            "queue latency": f"p50 {p50:,.0f} ms, p99 {p99:,.0f} ms: the file comes in one burst",
         }
         verdict = [f"NOT GOOD: {fault}" for fault in self.faults()] or ["Nothing was lost and nothing happened twice."]
         return "\n".join(["", *(f"{name:>22}  {text}" for name, text in lines.items()), *self.examples, *verdict])
