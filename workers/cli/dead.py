@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -33,38 +35,70 @@ def dead() -> None:
 @click.option("--actor", help="Only letters of this actor.")
 @click.option("--fingerprint", help="Only letters of one kind of failure at one place.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many.")
-def list_letters(reason: str | None, queue: str | None, actor: str | None, fingerprint: str | None, limit: int) -> None:
+@click.option("--json", "as_json", is_flag=True, help="One JSON object: letters, in_rows, in_queues.")
+def list_letters(limit: int, as_json: bool, **wanted: str | None) -> None:
     """List dead letters, the newest first, then their number by reason and how many still lie in queues."""
     settings = _settings()
-    if settings.database.url is None:
+    found, counted = _in_rows(settings, limit, wanted)
+    lying = _in_queues(settings)
+    if as_json:
+        told = {"letters": [_facts(stored) for stored in found], "in_rows": counted, "in_queues": lying}
+        click.echo(json.dumps(told))
+        return
+    for stored in found:
+        click.echo(_line(stored))
+    if counted is None:
         click.echo("without PostgreSQL only the counts in queues are known")
     else:
-        with _letters(settings) as letters:
-            found = letters.newest(reason=reason, queue=queue, actor=actor, fingerprint=fingerprint, limit=limit)
-            counted = letters.count_by_reason()
-        for stored in found:
-            click.echo(_line(stored))
         click.echo(f"{sum(counted.values())} in rows: {_counts(counted) or 'none'}")
-    _echo_queues(settings)
+    if lying is not None:
+        click.echo(f"{sum(lying.values())} still in queues: {_counts(lying) or 'none'}")
 
 
 @dead.command()
 @click.argument("which", metavar="ID")
 @click.option("--body", is_flag=True, help="Print the message's body too; it holds the job's arguments.")
-def show(which: str, body: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="A JSON list of the letters.")
+def show(which: str, body: bool, as_json: bool) -> None:
     """Show a dead letter by its number, or all of a job by the job's id."""
     with _letters(_settings()) as letters:
         found = letters.get(int(which)) if which.isdecimal() and len(which) < 19 else None
         stored = [found] if found else letters.of_job(which)
     if not stored:
         raise click.ClickException(f"no dead letter {which}")
+    if as_json:
+        bodies = [{"body": _body(one)} if body else {} for one in stored]
+        click.echo(json.dumps([_whole(one) | text for one, text in zip(stored, bodies, strict=True)]))
+        return
     for one in stored:
         _echo_letter(one, with_body=body)
 
 
-def _echo_letter(stored: StoredLetter, *, with_body: bool) -> None:
+def _in_rows(
+    settings: Settings, limit: int, wanted: dict[str, Any]
+) -> tuple[Sequence[StoredLetter], dict[str, int] | None]:
+    """Return the letters wanted and the number of all by reason; None where there is no database."""
+    if settings.database.url is None:
+        return [], None
+    with _letters(settings) as letters:
+        return letters.newest(limit=limit, **wanted), letters.count_by_reason()
+
+
+def _in_queues(settings: Settings) -> dict[str, int] | None:
+    if not settings.amqp.urls:
+        return None
+    prefix = settings.amqp.prefix
+    try:
+        queues = [dead_queue(prefix, queue) for queue in _known_queues(settings)]
+        return depths_once(settings.amqp, [*queues, lost_queue(prefix)])
+    except SmenaError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _facts(stored: StoredLetter) -> dict[str, Any]:
+    """Return what a letter says, in the order in which it is shown; neither traceback nor body."""
     letter = stored.letter
-    facts = {
+    return {
         "letter": stored.id,
         "job": letter.job_id,
         "actor": letter.actor,
@@ -73,7 +107,7 @@ def _echo_letter(stored: StoredLetter, *, with_body: bool) -> None:
         "error": letter.error_class,
         "text": letter.error_text,
         "died": letter.died_at.isoformat(),
-        "first sent": letter.first_enqueued_at and letter.first_enqueued_at.isoformat(),
+        "first_sent": letter.first_enqueued_at and letter.first_enqueued_at.isoformat(),
         "archived": stored.archived_at.isoformat(),
         "queue": letter.queue,
         "source": letter.source,
@@ -81,14 +115,25 @@ def _echo_letter(stored: StoredLetter, *, with_body: bool) -> None:
         "build": letter.build,
         "request": letter.request_id,
         "fingerprint": letter.fingerprint,
-        "body": f"{len(letter.body)} bytes",
+        "body_bytes": len(letter.body),
     }
-    for name, value in facts.items():
-        click.echo(f"{name:<13}{'' if value is None else value}".rstrip())
-    if letter.traceback:
-        click.echo(letter.traceback)
+
+
+def _whole(stored: StoredLetter) -> dict[str, Any]:
+    return _facts(stored) | {"traceback": stored.letter.traceback}
+
+
+def _body(stored: StoredLetter) -> str:
+    return stored.letter.body.decode("utf-8", "backslashreplace")
+
+
+def _echo_letter(stored: StoredLetter, *, with_body: bool) -> None:
+    for name, value in _facts(stored).items():
+        click.echo(f"{name.replace('_', ' '):<13}{'' if value is None else value}".rstrip())
+    if stored.letter.traceback:
+        click.echo(stored.letter.traceback)
     if with_body:
-        click.echo(letter.body.decode("utf-8", "backslashreplace"))
+        click.echo(_body(stored))
     click.echo()
 
 
@@ -97,18 +142,6 @@ def _line(stored: StoredLetter) -> str:
     died = f"{letter.died_at:%Y-%m-%d %H:%M:%S}"
     actor = letter.actor or "(not decodable)"
     return f"{stored.id:>8}  {died}  {actor:<24}{letter.reason:<22}attempt {letter.attempt:<4}{letter.job_id}"
-
-
-def _echo_queues(settings: Settings) -> None:
-    if not settings.amqp.urls:
-        return
-    prefix = settings.amqp.prefix
-    queues = [dead_queue(prefix, queue) for queue in _known_queues(settings)]
-    try:
-        lying = depths_once(settings.amqp, [*queues, lost_queue(prefix)])
-    except SmenaError as error:
-        raise click.ClickException(str(error)) from error
-    click.echo(f"{sum(lying.values())} still in queues: {_counts(lying) or 'none'}")
 
 
 def _known_queues(settings: Settings) -> Sequence[str]:

@@ -1,0 +1,67 @@
+"""`smena dead` tells people and programs the same about dead letters."""
+
+import json
+import os
+import sys
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from pydantic import SecretStr
+
+from smena.records.dead_letters import DeadLetter, DeadLetters
+from smena.settings import groups as settings
+from smena.store.database import Database
+from workers.cli import main
+
+SECRET = "4111" + "-SECRET"
+
+
+@pytest.fixture(autouse=True)
+def _two_letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database_url: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for variable in [name for name in os.environ if name.startswith("SMENA_")]:
+        monkeypatch.delenv(variable)
+    monkeypatch.setenv("SMENA_DATABASE_URL", database_url)
+    died = datetime(2026, 1, 2, tzinfo=UTC)
+    letters = [
+        DeadLetter(
+            job_id=job, attempt=1, queue="q", reason=reason, died_at=died, body=SECRET.encode(), traceback="at 1"
+        )
+        for job, reason in (("one", "bad"), ("two", "worse"))
+    ]
+    with closing(Database(settings.Database(url=SecretStr(database_url)), "test", pool_size=1)) as database:
+        assert DeadLetters(database).insert_many(letters) == [None, None]
+
+
+def told(*arguments: str) -> Any:
+    ended = CliRunner().invoke(main, ["dead", *arguments, "--json"])
+    assert ended.exit_code == 0, ended.output
+    return json.loads(ended.stdout)
+
+
+def test_a_program_reads_the_list() -> None:
+    listed = told("list", "--reason", "worse")
+    assert [(letter["job"], letter["reason"], letter["attempt"]) for letter in listed["letters"]] == [
+        ("two", "worse", 1)
+    ]
+    assert (listed["in_rows"], listed["in_queues"]) == ({"bad": 1, "worse": 1}, None)
+
+
+def test_a_program_reads_one_letter_and_its_body_only_when_asked() -> None:
+    (letter,) = told("show", "one")
+    assert (letter["reason"], letter["traceback"], letter["body_bytes"]) == ("bad", "at 1", len(SECRET))
+    assert SECRET not in json.dumps(letter)
+    assert told("show", str(letter["letter"]), "--body")[0]["body"] == SECRET
+
+
+def test_a_person_reads_the_same() -> None:
+    listed = CliRunner().invoke(main, ["dead", "list"])
+    assert "2 in rows: bad 1, worse 1" in listed.stdout
+    shown = CliRunner().invoke(main, ["dead", "show", "one"])
+    assert "reason       bad" in shown.stdout
+    assert SECRET not in shown.stdout
