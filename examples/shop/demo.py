@@ -187,6 +187,8 @@ def main(arguments: list[str] | None = None) -> int:
     stage = Stage(dict(os.environ))
     try:
         retail_file.inspect(file)
+        if not options.json:
+            print(f"starting services in {stage.services.root}", file=sys.stderr, flush=True)
         with _ended_by_sigterm(), stage.set(keep=options.keep):
             result = Demo(stage, file, options.processes, quiet=options.json).run()
     except SmenaError as fault:
