@@ -133,6 +133,8 @@ class _Handler(BaseHTTPRequestHandler):
         for name, content in {"Content-Type": "application/json", **(headers or {})}.items():
             self.send_header(name, content)
         self.send_header("Content-Length", str(len(body)))
+        if self.close_connection:  # a client that is not told would send its next request into the closed socket
+            self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(body)
 
