@@ -41,7 +41,7 @@ def text_of(value: Any, limit: int = VALUE_LIMIT) -> str:
     """Return `str(value)`, cut and escaped, or the name of its class when it cannot be printed."""
     try:
         return cut(str(value), limit)
-    except Exception:  # noqa: BLE001  (a foreign __str__ may do anything)
+    except BaseException:  # noqa: BLE001  (a foreign __str__ may do anything, `sys.exit()` too)
         return f"<{type(value).__name__}>"
 
 

@@ -8,7 +8,7 @@ import pytest
 from smena.amqp.link import Connection, LinkThread
 from smena.amqp.publisher import Publisher
 from smena.clock import SYSTEM
-from smena.errors import Permanent
+from smena.errors import Permanent, TooLarge
 from smena.job import Job
 from smena.settings.groups import Amqp
 from tests.fixtures.noted_delivery import NotedDelivery
@@ -85,7 +85,16 @@ def test_a_dead_letter_carries_the_bytes_as_they_came_and_says_why(messages: Nex
 
 
 @pytest.mark.parametrize("outcome", [Retry(1.0, ValueError()), Snooze(1.0, "x"), Retry(10**9, ValueError())])
-@pytest.mark.parametrize("changes", [{"args": ("\0",)}, {"args": (float("nan"),)}, {"queue": "a*b"}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"args": ("\0",)},
+        {"args": (float("nan"),)},
+        {"queue": "a*b"},
+        {"id": "\u00e4" * 200},
+        {"headers": {"large": "x" * 70_000}},
+    ],
+)
 def test_p12_what_cannot_be_sent_again_becomes_a_dead_letter(
     messages: NextMessages, inbox: Inbox, outcome: Retry | Snooze, changes: dict[str, Any]
 ) -> None:
@@ -110,3 +119,14 @@ def test_a_settlement_keeps_the_message_whole(messages: NextMessages, inbox: Inb
     pending = inbox.pending[0]
     stored = pending.stored()
     assert msgspec.structs.replace(stored_outgoing(stored), any_size=False) == pending.outgoing
+
+
+def test_a_message_that_the_publisher_can_never_send_has_a_dead_letter_instead(
+    messages: NextMessages, inbox: Inbox
+) -> None:
+    messages.settle_job(NotedDelivery(b"as it came"), job(), Retry(1.0, ValueError()))
+    (pending,) = inbox.pending
+    assert pending.instead is not None
+    letter = pending.instead(TooLarge(bytes=9))
+    assert letter.body == b"as it came"
+    assert (letter.properties.headers or {})["smena-reason"] == "too_large"

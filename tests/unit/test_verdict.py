@@ -155,3 +155,56 @@ def test_a_circular_chain_of_causes_ends() -> None:
     first, second = ValueError(1), ValueError(2)
     first.__cause__, second.__cause__ = second, first
     assert isinstance(JUDGE.judge(first, job(), POLICY), Retry)
+
+
+class SilentlyMade(errors.Transient):
+    """Its author forgot the constructor above."""
+
+    def __init__(self) -> None:
+        Exception.__init__(self, "odd")
+
+
+class NumberedRule(errors.Permanent):
+    """Its code is no text."""
+
+    code = 7  # type: ignore[assignment]  # what the test is about
+
+
+class RaisingCode(errors.Permanent):
+    """Its code cannot be read."""
+
+    @property
+    def code(self) -> str:  # type: ignore[override]
+        raise RuntimeError
+
+
+class RaisingResponse(Exception):
+    """An HTTP client's error that is broken itself."""
+
+    @property
+    def response(self) -> object:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize("wait", ["soon", None, -1, float("nan"), float("inf"), 10**400, [], True])
+def test_a_wait_that_makes_no_sense_is_not_waited_for(wait: object) -> None:
+    outcome = JUDGE.judge(errors.Transient("x", retry_after_s=wait), job(), POLICY)  # type: ignore[arg-type]
+    assert isinstance(outcome, Retry)
+    assert 0 <= outcome.delay_s <= max(POLICY.cap_s, LONGEST_RETRY_AFTER_S)
+
+
+@pytest.mark.parametrize("error", [SilentlyMade(), RaisingResponse()])
+def test_an_error_that_is_broken_itself_is_judged_all_the_same(error: Exception) -> None:
+    assert isinstance(JUDGE.judge(error, job(1), POLICY), Retry)
+    assert isinstance(JUDGE.judge(error, job(5), POLICY), Dead)
+
+
+@pytest.mark.parametrize("error", [NumberedRule(), RaisingCode()])
+def test_a_code_that_is_no_text_gives_way_to_the_nearest_one_that_is(error: errors.Permanent) -> None:
+    assert JUDGE.judge(error, job(), POLICY) == Dead("permanent", error)
+
+
+def test_shutdown_raised_by_a_job_while_nothing_ends_is_an_unknown_error() -> None:
+    judge = Judge(CLOCK, ending=lambda: False)
+    assert isinstance(judge.judge(errors.Shutdown(), job(), POLICY), Retry)
+    assert judge.judge(errors.Shutdown(), job(3), POLICY).reason == "unexpected"  # type: ignore[union-attr]

@@ -14,10 +14,11 @@ from typing import Any, Final
 
 from smena.backoff import Pause
 from smena.clock import Deadline
-from workers.execution.seat import Seat
-from workers.execution.slots import UNDECIDED_PAUSE
+from smena.telemetry import events
+from workers.execution.seat import UNSETTLED, Seat
+from workers.execution.slots import UNDECIDED_PAUSE, UNSETTLED_PAUSE_S
 from workers.middleware.attempt import Attempt
-from workers.middleware.outcome import Returned
+from workers.middleware.outcome import Outcome, Returned
 from workers.middleware.verdict import SHUTDOWN_CANCEL
 
 BEAT_S: Final = 0.5
@@ -43,6 +44,7 @@ class Coroutines:
         self._loop = asyncio.new_event_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
+        self._over = False
         self._loop.set_exception_handler(on_bug)
         self._thread = threading.Thread(target=self._run, name="event-loop", daemon=True)
 
@@ -86,6 +88,7 @@ class Coroutines:
             self._loop.close()
             return True
         ended = self.finish(deadline)
+        self._over = True
         self.post(self._loop.stop)
         self._thread.join(max(deadline.left_s(), CANCEL_S))
         return ended and not self._thread.is_alive()
@@ -100,7 +103,11 @@ class Coroutines:
         for seat in self._seats:
             seat.sit_down()
         self._loop.call_soon(self._beat)
-        self._loop.run_forever()
+        while not self._over:
+            try:
+                self._loop.run_forever()  # ends too when a job stops the loop, or exits in a task of its own
+            except BaseException as error:  # noqa: BLE001 - the seam: the loop goes on without what ended it
+                events.loop_failed(self.name, error)
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 
@@ -123,19 +130,23 @@ class Coroutines:
 
     async def _work(self, seat: Seat, attempt: Attempt) -> None:
         try:
-            if type(await seat.run_async(attempt)) is Returned:
-                await self._insist(seat, attempt)
+            if type(outcome := await seat.run_async(attempt)) is Returned:
+                await self._insist(seat, attempt, outcome)
         finally:
             self._free.append(seat)
             if not self._stopping.is_set():
                 self._fill()
 
-    async def _insist(self, seat: Seat, attempt: Attempt) -> None:
+    async def _insist(self, seat: Seat, attempt: Attempt, outcome: Outcome) -> None:
+        """Do as the threads do (`Slots`)."""
         pause = Pause(UNDECIDED_PAUSE)
-        while attempt.delivery.alive() and not await self._stopped_within(pause.next_s()):
-            if type(await seat.run_async(attempt.again())) is not Returned:
-                return
-        attempt.delivery.give_back()
+        while type(outcome) is Returned and outcome.why != UNSETTLED and attempt.delivery.alive():
+            if await self._stopped_within(pause.next_s()):
+                break
+            outcome = await seat.run_async(attempt.again())
+        if type(outcome) is Returned:
+            await self._stopped_within(UNSETTLED_PAUSE_S if outcome.why == UNSETTLED else 0.0)
+            attempt.delivery.give_back()
 
     async def _stopped_within(self, seconds: float) -> bool:
         try:

@@ -52,7 +52,7 @@ class Intake:
         self._settler = settler
         self._recall = recall
         self._start = start
-        self._unknown_actor_s = unknown_actor_s
+        self._most_snoozes = snoozes_within(unknown_actor_s)
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
         """Take what one read from the broker gave."""
@@ -79,10 +79,18 @@ class Intake:
 
     def _stranger(self, job: Job) -> Snooze | Dead:
         """Park an unknown actor's job for a bounded time, counted in its own snoozes."""
-        waited_s = sum(UNKNOWN_ACTOR_PAUSE.ceiling_s(count) for count in range(1, job.snoozes + 1))
-        if waited_s >= self._unknown_actor_s:
+        if job.snoozes >= self._most_snoozes:
             return Dead(UnknownActor.code, UnknownActor(actor=job.actor))
         return Snooze(UNKNOWN_ACTOR_PAUSE.ceiling_s(job.snoozes + 1), UnknownActor.code)
+
+
+def snoozes_within(bound_s: float) -> int:
+    """Return after how many snoozes an unknown actor's job has waited that long."""
+    count, waited_s = 0, 0.0
+    while waited_s < bound_s:
+        count += 1
+        waited_s += UNKNOWN_ACTOR_PAUSE.ceiling_s(count)
+    return count
 
 
 def _may_be_settled(attempt: Attempt) -> bool:

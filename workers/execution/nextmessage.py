@@ -9,13 +9,14 @@ of it cannot travel) becomes a dead letter, and a dead letter can be made of any
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from uuid import uuid4
 
 import msgspec
 
 from smena.amqp.deadletter import Death
 from smena.amqp.outgoing import Outgoing
-from smena.amqp.properties import Properties
+from smena.amqp.properties import Properties, encode_properties
 from smena.amqp.publisher import Publisher
 from smena.clock import Clock
 from smena.errors import SmenaError, Undecodable
@@ -49,8 +50,8 @@ class NextMessages:
         """Settle a delivery of a job that could be decoded."""
         try:
             self._settler.put(self._after(delivery, job, outcome))
-        except SmenaError as refused:
-            self._settler.put(self._dead(delivery, job, Dead(refused.code, refused)))
+        except Exception as refused:  # noqa: BLE001 - whatever it is, this message cannot be made
+            self._settler.put(self._dead(delivery, job, _cannot_go_on(refused)))
 
     def settle_raw(self, delivery: Delivery, outcome: Dead) -> None:
         """Settle a delivery that could not be decoded: its bytes become the dead letter."""
@@ -59,22 +60,34 @@ class NextMessages:
     def resume(self, attempt: Attempt, settled: Settled) -> None:
         """Settle a second copy of an attempt with the message that the first one stored."""
         job, kind = attempt.job, settled.message.kind
-        outgoing, key = stored_outgoing(settled.message), (job.id, job.attempt)
-        self._settler.put(Pending(attempt.delivery, outgoing, kind, job, key, written=True))
+        pending = Pending(attempt.delivery, stored_outgoing(settled.message), kind, job, (job.id, job.attempt))
+        pending.written = True
+        pending.instead = self._letter_for(attempt.delivery, job)
+        self._settler.put(pending)
 
     def _after(self, delivery: Delivery, job: Job, outcome: Retry | Snooze | Dead) -> Pending:
         match outcome:
             case Retry(delay_s, error):
-                outgoing = self._publisher.outgoing_for(job.next_attempt(), delay_s)
-                pending = Pending(delivery, outgoing, "retry", job, key=(job.id, job.attempt))
+                pending = Pending(delivery, self._sendable(job.next_attempt(), delay_s), "retry", job)
+                pending.key = (job.id, job.attempt)
                 events.emit(events.JOB_RETRIED, **pending.facts(), delay_s=round(delay_s, 3), error=error_text(error))
+                pending.instead = self._letter_for(delivery, job)
                 return pending
             case Snooze(delay_s, why):
-                pending = Pending(delivery, self._publisher.outgoing_for(job.snoozed(), delay_s), "snooze", job)
+                pending = Pending(delivery, self._sendable(job.snoozed(), delay_s), "snooze", job)
                 events.emit(events.JOB_SNOOZED, **pending.facts(), delay_s=round(delay_s, 3), why=why)
                 return pending
             case Dead():
                 return self._dead(delivery, job, outcome)
+
+    def _sendable(self, job: Job, delay_s: float) -> Outgoing:
+        """Return the job's message; raise `Unsendable` now for what the publisher would find out later."""
+        outgoing = self._publisher.outgoing_for(job, delay_s)
+        encode_properties(outgoing.properties)
+        return outgoing
+
+    def _letter_for(self, delivery: Delivery, job: Job) -> Callable[[SmenaError], Outgoing]:
+        return lambda error: self._dead(delivery, job, _cannot_go_on(error)).outgoing
 
     def _dead(self, delivery: Delivery, job: Job | None, outcome: Dead) -> Pending:
         death = self._death(delivery, job, outcome)
@@ -99,6 +112,10 @@ class NextMessages:
             actor=None if job is None else job.actor,
             attempt=None if job is None else job.attempt,
         )
+
+
+def _cannot_go_on(error: Exception) -> Dead:
+    return Dead(error.code if isinstance(error, SmenaError) else "unexpected", error)
 
 
 def _readable(delivery: Delivery) -> Properties:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from smena.amqp.outgoing import Outgoing
+from smena.errors import SmenaError
 from smena.job import Job
 from smena.records.settlements import Attempt as AttemptKey
 from smena.records.settlements import Kind, StoredMessage
@@ -19,7 +21,8 @@ class Pending:
     """One delivery on its way out.
 
     ``job`` is None where the message could not be decoded. ``key`` names the attempt where the outcome
-    ends it, which needs a settlement row; ``written`` says that the row is there.
+    ends it, which needs a settlement row; ``written`` says that the row is there. ``instead`` makes the
+    dead letter for a message that the publisher finds it can never send.
     """
 
     delivery: Delivery
@@ -28,6 +31,7 @@ class Pending:
     job: Job | None
     key: AttemptKey | None = None
     written: bool = False
+    instead: Callable[[SmenaError], Outgoing] | None = None
 
     def attempt(self) -> AttemptKey:
         """Return the key of an outcome that ends an attempt."""

@@ -8,12 +8,15 @@ what it was running. The counters are the seat's own: no lock on the way of a jo
 from __future__ import annotations
 
 from time import perf_counter, time
-from typing import Protocol
+from typing import Final, Protocol
 
 from smena.telemetry import events
 from smena.telemetry.tally import Tally
 from workers.middleware.attempt import Attempt
 from workers.middleware.outcome import Outcome, Returned
+
+UNSETTLED: Final = "could not be settled"
+"""Why a job is returned that ran and whose outcome is not known: it must not be run again in place."""
 
 
 class Recorder(Protocol):
@@ -89,4 +92,4 @@ class Seat:
 def _unsettled(error: BaseException) -> Returned:
     """Keep a job whose settling failed: it is not acked, and its seat tries it again after a pause."""
     events.loop_failed("settle", error)
-    return Returned("could not be settled")
+    return Returned(UNSETTLED)

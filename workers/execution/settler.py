@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from smena.amqp.publisher import Publisher
 from smena.backoff import Backoff, Pause
 from smena.clock import SYSTEM, Clock, Deadline
-from smena.errors import SecondCopy, SmenaError
+from smena.errors import SecondCopy, SmenaError, Unroutable, Unsendable
 from smena.lifecycle import Loop
 from smena.records.settlements import Attempt as AttemptKey
 from smena.records.settlements import Settlements
@@ -133,6 +133,8 @@ class Settler(Loop):
     def _acked(self, pending: Pending, error: SmenaError | None) -> bool:
         if error is not None:
             events.emit(events.PUBLISH_FAILED, **pending.facts(), error=error_text(error))
+            if isinstance(error, Unsendable) and not isinstance(error, Unroutable) and pending.instead is not None:
+                pending.outgoing, pending.kind, pending.instead = pending.instead(error), "dead", None
             return False
         pending.delivery.ack()
         if pending.key is not None:

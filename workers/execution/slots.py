@@ -15,12 +15,15 @@ from queue import Empty, SimpleQueue
 
 from smena.backoff import Backoff, Pause
 from smena.clock import Deadline
-from workers.execution.seat import Seat
+from workers.execution.seat import UNSETTLED, Seat
 from workers.middleware.attempt import Attempt
-from workers.middleware.outcome import Returned
+from workers.middleware.outcome import Outcome, Returned
 
 UNDECIDED_PAUSE = Backoff(base_s=0.2, cap_s=5.0, floor_s=0.1)
 """How long a slot waits before it tries again what could not be decided."""
+
+UNSETTLED_PAUSE_S = 5.0
+"""How long a job that could not be settled keeps its slot, so that it does not go round in a hurry."""
 
 
 class Slots:
@@ -44,6 +47,10 @@ class Slots:
     def put(self, attempt: Attempt) -> None:
         """Queue an attempt; from any thread. After `hand_back` it goes back to the broker."""
         self._waiting.put(attempt)
+
+    def ending(self) -> bool:
+        """Say whether the drain has begun."""
+        return self._stopping.is_set()
 
     def waiting(self) -> int:
         """Return how many attempts have not started."""
@@ -87,16 +94,22 @@ class Slots:
         while (attempt := take()) is not None:
             if self._stopping.is_set():
                 attempt.delivery.give_back()
-            elif type(seat.run(attempt)) is Returned:
-                self._insist(seat, attempt)
+            elif type(outcome := seat.run(attempt)) is Returned:
+                self._insist(seat, attempt, outcome)
 
-    def _insist(self, seat: Seat, attempt: Attempt) -> None:
-        """Try again what could not be decided, until it can be or the process ends."""
+    def _insist(self, seat: Seat, attempt: Attempt, outcome: Outcome) -> None:
+        """Try again what could not be decided, until it can be or the process ends.
+
+        What ran and could not be settled is not run again here: after a pause it goes back as it came.
+        """
         pause = Pause(UNDECIDED_PAUSE)
-        while not self._stopping.wait(pause.next_s()) and attempt.delivery.alive():
-            if type(seat.run(attempt.again())) is not Returned:
-                return
-        attempt.delivery.give_back()
+        while type(outcome) is Returned and outcome.why != UNSETTLED and attempt.delivery.alive():
+            if self._stopping.wait(pause.next_s()):
+                break
+            outcome = seat.run(attempt.again())
+        if type(outcome) is Returned:
+            self._stopping.wait(UNSETTLED_PAUSE_S if outcome.why == UNSETTLED else 0.0)
+            attempt.delivery.give_back()
 
 
 def _gave_back(attempt: Attempt | None) -> bool:

@@ -42,14 +42,14 @@ def of_error(error: BaseException | None, reason: str) -> Evidence:
 def _text(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception as broken:  # noqa: BLE001 - the seam: an error's own __str__ is user code
+    except BaseException as broken:  # noqa: BLE001 - the seam: an error's own __str__ is user code
         return f"<{type(error).__qualname__}: its text raised {type(broken).__name__}>"
 
 
 def _trace(error: BaseException) -> str:
     try:
         lines = traceback.format_exception(type(error), error, error.__traceback__, limit=-_FRAMES_KEPT)
-    except Exception as broken:  # noqa: BLE001 - the seam: formatting calls user code, such as __repr__ and __str__
+    except BaseException as broken:  # noqa: BLE001 - the seam: formatting calls user code, such as __repr__ and __str__
         return f"<no traceback: formatting it raised {type(broken).__name__}>"
     return "".join(lines)
 

@@ -67,29 +67,39 @@ class Judge:
 
     clock: Clock
     translations: Sequence[Translate] = ()
+    ending: Callable[[], bool] = lambda: True
+    """Whether the process ends: only then is a `Shutdown` more than an odd thing for a job to raise."""
 
     def judge(self, error: BaseException, job: Job, policy: RetryPolicy) -> Outcome:
         """Return what the attempt comes to; the error may be anything a job can raise."""
+        try:
+            return self._judged(error, job, policy)
+        except Exception:  # noqa: BLE001 - an error's own properties are the job's code: then it is unknown
+            return self._unexpected(error, job, policy)
+
+    def _judged(self, error: BaseException, job: Job, policy: RetryPolicy) -> Outcome:
         known = self.classify(error)
         match known:
-            case Shutdown():
+            case Shutdown() if self.ending():
                 return Returned("shutdown")
             case LostError():
-                return Lost(known.code)
-            case Permanent() | Refused() | Misconfigured():
-                return Dead(known.code, error)
-            case Overdue():
-                return Dead(known.code, error)
+                return Lost(_code(known))
+            case Permanent() | Refused() | Misconfigured() | Overdue():
+                return Dead(_code(known), error)
             case PoolBusy():
                 pause_s = BUSY_POOL_PAUSE_S * random.uniform(0.5, 1.5)  # noqa: S311 - jitter
                 return Snooze(pause_s, known.code)
             case PoolBroken():
                 return Returned(known.code)
             case Transient():
-                return self._later(error, known.retry_after_s, job, policy, policy.attempts, "exhausted")
+                wait_s = _seconds(getattr(known, "retry_after_s", None))
+                return self._later(error, wait_s, job, policy, policy.attempts, "exhausted")
             case _:
-                limit = min(policy.unexpected_attempts, policy.attempts)
-                return self._later(error, None, job, policy, limit, "unexpected")
+                return self._unexpected(error, job, policy)
+
+    def _unexpected(self, error: BaseException, job: Job, policy: RetryPolicy) -> Outcome:
+        limit = min(policy.unexpected_attempts, policy.attempts)
+        return self._later(error, None, job, policy, limit, "unexpected")
 
     def classify(self, error: BaseException) -> BaseException:
         """Return the error of the taxonomy that stands for ``error``, or ``error`` itself."""
@@ -122,6 +132,19 @@ class Judge:
     def _age_s(self, job: Job) -> float:
         born_ms = job.first_enqueued_at_ms or job.timestamp_ms
         return max(0.0, (self.clock.now_ms() - born_ms) / 1000) if born_ms else 0.0
+
+
+def _code(error: SmenaError) -> str:
+    """Return the error's code; where the author's is no text, the nearest one up its bases."""
+    codes = (vars(kind).get("code") for kind in type(error).__mro__)
+    return next(code for code in codes if isinstance(code, str) and code)
+
+
+def _seconds(value: object) -> float | None:
+    """Return a wait that makes sense, or None."""
+    if isinstance(value, int | float) and 0 <= value < float("inf"):
+        return min(float(value), LONGEST_RETRY_AFTER_S)
+    return None
 
 
 def _from_http(error: BaseException, clock: Clock) -> Transient | None:

@@ -166,7 +166,7 @@ class WorkerProcess:
         self._recall = None if settlements is None else Recall(settlements, self._messages, self._start)
 
     def _build_intake(self) -> None:
-        judge = Judge(SYSTEM, [store_faults.translate, amqp_faults.translate])
+        judge = Judge(SYSTEM, [store_faults.translate, amqp_faults.translate], self._slots.ending)
         once = None if self._database is None else Once(self._database, self._settings.once.keep_s)
         outer: list[Ring] = [Tracing(self._context_maker(once)), Settle(judge, self._messages), Arguments()]
         ring = None if once is None else OnceRing(once, judge.classify)
