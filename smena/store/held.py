@@ -28,6 +28,11 @@ from smena.errors import DatabaseLost, Permanent
 _MARK: Final = b"SAVEPOINT smena_held"
 _KEEP_SO_FAR: Final = b"RELEASE SAVEPOINT smena_held;SAVEPOINT smena_held"
 _DROP_SO_FAR: Final = b"ROLLBACK TO SAVEPOINT smena_held"
+_KEEP_ALL: Final = b"RELEASE SAVEPOINT smena_held;COMMIT"
+"""A COMMIT alone would be answered as a success by a server that has no transaction any more, or another one:
+only ours has the savepoint."""
+
+_NO_SAVEPOINT: Final = (psycopg.errors.InvalidSavepointSpecification, psycopg.errors.NoActiveSqlTransaction)
 
 _HALF_PREPARED: Final = b"?"
 """`PREPARE` is in no transaction: what failed half way leaves names behind, and the connection is given up."""
@@ -39,7 +44,7 @@ _ACTIVE: Final = pq.TransactionStatus.ACTIVE
 _IDLE: Final = pq.TransactionStatus.IDLE
 _IN_TRANSACTION: Final = frozenset({pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR})
 _FAILED: Final = frozenset({pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE})
-
+_BY_SQL: Final = "the job ended the transaction it was lent; use the session's commit() and rollback() instead"
 
 RV = TypeVar("RV")
 
@@ -87,12 +92,12 @@ class HoldableConnection(psycopg.Connection[Any]):
     def keep(self, closing: bytes = b"") -> None:
         """Run ``closing`` and commit.
 
-        Raises `TransactionEnded` where there is nothing of ours to commit, and the driver's error where the
+        Raises `TransactionEnded` where the transaction is not ours any more, and the driver's error where the
         job has swallowed one: the server answers such a COMMIT with a rollback, and says it only in the tag.
         """
         if self.pgconn.transaction_status not in _IN_TRANSACTION:
             raise _not_ours(self)
-        results = self._exchange(closing + b"COMMIT")
+        results = self._exchange(closing + _KEEP_ALL)
         self.held = False
         _check_committed(results[-1])
 
@@ -159,7 +164,7 @@ class AsyncHoldableConnection(psycopg.AsyncConnection[Any]):
         """See `HoldableConnection.keep`."""
         if self.pgconn.transaction_status not in _IN_TRANSACTION:
             raise _not_ours(self)
-        results = await self._exchange(closing + b"COMMIT")
+        results = await self._exchange(closing + _KEEP_ALL)
         self.held = False
         _check_committed(results[-1])
 
@@ -224,7 +229,10 @@ def _checked(
 ) -> list[PGresult]:
     for result in results:
         if result.status in _FAILED:
-            raise error_from_result(result, encoding=connection.info.encoding)
+            error = error_from_result(result, encoding=connection.info.encoding)
+            if isinstance(error, _NO_SAVEPOINT):
+                raise TransactionEnded(_BY_SQL) from error
+            raise error
     return results
 
 
@@ -236,4 +244,4 @@ def _check_committed(result: PGresult) -> None:
 def _not_ours(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> Exception:
     if connection.closed or connection.broken:
         return DatabaseLost("the connection was lost while the job ran")
-    return TransactionEnded("the job ended the transaction it was lent; use the session's commit() instead")
+    return TransactionEnded(_BY_SQL)

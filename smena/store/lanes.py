@@ -77,6 +77,6 @@ class Lanes:
 
 
 def _at_rest(lane: sa.Connection) -> bool:
-    if lane.invalidated or lane.in_transaction():
+    if lane.invalidated or lane.get_transaction() is not None:  # one whose commit failed stays, though not active
         return False
     return driver_of(lane).pgconn.transaction_status == pq.TransactionStatus.IDLE

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,6 +85,26 @@ def fails(kind: str) -> None:
 
 
 @book.actor()
+def forks(how: str) -> int:
+    return _status_of_child(os.fork(), how)
+
+
+@book.actor()
+async def aforks(how: str) -> int:
+    return _status_of_child(os.fork(), how)
+
+
+def _status_of_child(pid: int, how: str) -> int:
+    if pid:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if how == "raises":
+        raise ValueError(how)
+    if how == "exits":
+        sys.exit(7)
+    return 0
+
+
+@book.actor()
 async def adouble(ctx: Context, /, number: int) -> int:
     await asyncio.sleep(0)
     assert current() is ctx
@@ -108,6 +130,23 @@ def test_a_job_that_returns_is_done_and_acked(bench: Bench, actor: str) -> None:
     outcome, delivery = bench.run(actor, 21)
     assert outcome == Done(42)
     assert delivery.told == ["ack"]
+
+
+@pytest.mark.parametrize("actor", ["rings.forks", "rings.aforks"])
+@pytest.mark.parametrize(("how", "status"), [("returns", 0), ("raises", 1), ("exits", 7)])
+def test_a_child_that_an_actor_forked_ends_where_the_actor_ends(
+    bench: Bench, actor: str, how: str, status: int, tmp_path: Path
+) -> None:
+    parent = os.getpid()
+    try:
+        outcome, delivery = bench.run(actor, how)
+    finally:
+        if os.getpid() != parent:
+            (tmp_path / "came out").touch()
+            os._exit(99)
+    assert outcome == Done(status)
+    assert delivery.told == ["ack"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_actor_gets_its_own_context_and_it_is_current(bench: Bench) -> None:

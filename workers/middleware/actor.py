@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import sys
+from os import getpid
+from typing import Any, NoReturn
 
 from workers.middleware.attempt import Attempt
 from workers.middleware.outcome import DONE, Done
@@ -12,18 +15,41 @@ def call_actor(attempt: Attempt) -> Done:
     """Call a plain actor with what it asks for, then its arguments."""
     attempt.began = True
     actor = attempt.actor
-    if actor.injects:
-        result = actor.fn(*_injected(attempt), *attempt.args, **attempt.kwargs)
-    else:
-        result = actor.fn(*attempt.args, **attempt.kwargs)
+    pid = getpid()
+    try:
+        if actor.injects:
+            result = actor.fn(*_injected(attempt), *attempt.args, **attempt.kwargs)
+        else:
+            result = actor.fn(*attempt.args, **attempt.kwargs)
+    finally:
+        if getpid() != pid:
+            _end_fork()
     return DONE if result is None else Done(result)
 
 
 async def call_actor_async(attempt: Attempt) -> Done:
     """Call an async actor with what it asks for, then its arguments."""
     attempt.began = True
-    result = await attempt.actor.fn(*_injected(attempt), *attempt.args, **attempt.kwargs)
+    pid = getpid()
+    try:
+        result = await attempt.actor.fn(*_injected(attempt), *attempt.args, **attempt.kwargs)
+    finally:
+        if getpid() != pid:
+            _end_fork()
     return DONE if result is None else Done(result)
+
+
+def _end_fork() -> NoReturn:
+    """End a child that the actor forked and that came out of the actor's function, by whatever way.
+
+    The job is its parent's: a child that went on would settle it too, and speak on the parent's sockets.
+    """
+    error = sys.exception()
+    code = error.code if isinstance(error, SystemExit) else None
+    if isinstance(code, int):
+        os._exit(code & 0xFF)
+    os.write(2, b"smena: a process that an actor forked left the actor's function; it ends here\n")
+    os._exit(0 if error is None else 1)
 
 
 def _injected(attempt: Attempt) -> tuple[Any, ...]:

@@ -1,6 +1,9 @@
 """A key and its effect commit together or not at all (guarantee 2)."""
 
 import asyncio
+import os
+import select
+import struct
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +19,7 @@ from smena.errors import DatabaseLost, TimedOut
 from smena.guarantees.once import InvalidResult, KeyInUse, Once, OnceKey
 from smena.records import once_keys
 from smena.store.database import Database
-from smena.store.held import TransactionEnded
+from smena.store.held import TransactionEnded, driver_of
 from tests.fixtures.eventually import eventually
 
 from .conftest import Open
@@ -126,6 +129,45 @@ def test_ending_the_transaction_by_sql_is_told(database: Database) -> None:
 
     with pytest.raises(TransactionEnded):
         Once(database).run(KEY, commits)
+
+
+@pytest.mark.parametrize("statements", [["ROLLBACK AND CHAIN"], ["ROLLBACK", "BEGIN"], ["COMMIT", "BEGIN"]])
+@pytest.mark.parametrize("then", ["end", "commit", "rollback"])
+def test_a_transaction_that_the_job_ended_and_began_anew_is_not_taken_for_ours(
+    database: Database, effects: Effects, statements: list[str], then: str
+) -> None:
+    def reopens(session: Session) -> None:
+        for statement in statements:
+            session.connection().exec_driver_sql(statement)
+        write(session, "without its key")
+        {"end": session.flush, "commit": session.commit, "rollback": session.rollback}[then]()
+
+    once = Once(database)
+    with pytest.raises(TransactionEnded):
+        once.run(KEY, reopens)
+    assert effects() == []
+    assert once.run(OnceKey("a.b", "k", "j"), lambda session: write(session, "next")).result is None
+    assert effects() == ["next"]
+
+
+def test_a_transaction_that_was_ended_behind_the_connections_back_is_not_taken_for_committed(
+    database: Database, effects: Effects
+) -> None:
+    def forks(session: Session) -> None:
+        write(session, "lost")
+        connection = driver_of(session.connection())
+        socket = connection.pgconn.socket
+        os.write(socket, b"Q" + struct.pack("!i", 13) + b"ROLLBACK\0")  # as a forked child's own libpq would
+        answer = b""
+        while not answer.endswith(b"Z\0\0\0\5I"):
+            select.select([socket], [], [])
+            answer += os.read(socket, 4096)
+
+    once = Once(database)
+    with pytest.raises(TransactionEnded):
+        once.run(KEY, forks)
+    assert not once.run(KEY, lambda session: write(session, "again")).found
+    assert effects() == ["again"]
 
 
 def test_a_job_beside_another_with_its_key_comes_back_later(open_database: Open, database: Database) -> None:
@@ -280,6 +322,21 @@ async def test_the_event_loop_has_the_same_guarantee(database: Database, effects
         await database.aclose()
     assert sorted((one.found, one.result) for one in ran) == [(False, "done")] + [(True, "done")] * 19
     assert effects() == ["kept"]
+
+
+async def test_on_the_event_loop_a_transaction_begun_anew_is_not_taken_for_ours(
+    database: Database, effects: Effects
+) -> None:
+    async def reopens(session: AsyncSession) -> None:
+        await (await session.connection()).exec_driver_sql("ROLLBACK AND CHAIN")
+        await session.execute(sa.text("INSERT INTO effects VALUES ('without its key')"))
+
+    try:
+        with pytest.raises(TransactionEnded):
+            await Once(database).arun(KEY, reopens)
+    finally:
+        await database.aclose()
+    assert effects() == []
 
 
 async def test_a_cancelled_coroutine_leaves_neither_key_nor_effect(database: Database, effects: Effects) -> None:
