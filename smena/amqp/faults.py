@@ -90,6 +90,8 @@ def refused_publish(error: BaseException, exchange: str, routing_key: str) -> Sm
         return Unroutable(text, exchange=exchange, routing_key=routing_key)
     if code == PRECONDITION_FAILED and "size" in text:
         return TooLarge(text)
+    if code == PRECONDITION_FAILED:  # a property that it can never take: another user's id, an expiration of no number
+        return Unsendable(text, exchange=exchange, routing_key=routing_key)
     return PublishRefused(text, exchange=exchange, routing_key=routing_key)
 
 

@@ -189,6 +189,25 @@ def test_a_delay_without_any_target_becomes_a_letter(
     eventually(lambda: rows(database, "reason, source") == [("no_queue", names.lost_queue(broker.prefix))])
 
 
+def test_what_cannot_be_buried_now_is_buried_when_the_database_is_back(
+    broker: BrokerView, database: Database, start_archivist: StartArchivist
+) -> None:
+    dead_queue(broker, start_archivist)
+    failed: list[object] = []
+    leave = events.subscribe(lambda told: failed.append(told.fields), only=[events.LOOP_FAILED])
+    with database.engine.connect() as holder:
+        holder.execute(sa.text("LOCK TABLE smena.dead_letters IN ACCESS EXCLUSIVE MODE"))
+        broker.put(names.lost_queue(broker.prefix), "nonsense", b"garbage")
+        cancel = sa.text("""SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event_type = 'Lock'""")
+        eventually(lambda: holder.execute(cancel).rowcount)
+        eventually(lambda: failed)
+        holder.rollback()
+    leave()
+    eventually(lambda: rows(database, "reason, source") == [("no_queue", names.lost_queue(broker.prefix))])
+    eventually(lambda: broker.depth(names.lost_queue(broker.prefix)) == 0)
+
+
 def test_a_target_with_other_arguments_becomes_a_letter_and_stops_nobody(
     broker: BrokerView, database: Database, start_archivist: StartArchivist
 ) -> None:

@@ -25,6 +25,7 @@ from smena.outbox.shelf import Shelf
 from smena.settings.groups import Amqp
 from smena.settings.groups import Database as DatabaseSettings
 from smena.store.database import Database
+from smena.telemetry import events
 from tests.fixtures.eventually import eventually
 from tests.fixtures.fix_broker import BrokerView
 from tests.fixtures.fix_proxy import Proxied
@@ -159,6 +160,11 @@ def strange(database: Database, **differently: Any) -> str:
         ({"properties": '{"headers": {"a": 1e400}}'}, "undecodable"),
         ({"properties": '{"headers": {"n": 99999999999999999999}}'}, "unsendable"),
         ({"properties": json.dumps({"headers": {"long": "x" * 70_000}})}, "too_large"),
+        ({"properties": '{"expiration": "soon"}'}, "unsendable"),
+        ({"properties": '{"expiration": "4294967296"}'}, "unsendable"),
+        ({"properties": '{"headers": {"CC": "one"}}'}, "unsendable"),
+        ({"properties": '{"headers": {"BCC": [1]}}'}, "unsendable"),
+        ({"properties": '{"reply_to": "amq.rabbitmq.reply-to"}'}, "unsendable"),
         ({"queue": "sales.#"}, "unsendable"),
         ({"exchange": "there is none", "routing_key": "x"}, "unroutable"),
         ({"exchange": "amq.direct", "routing_key": "nobody listens"}, "unroutable"),
@@ -178,6 +184,27 @@ def test_p39_a_bad_row_is_parked_with_its_error_and_the_others_go(
     assert entry.id == bad
     assert entry.error is not None
     assert entry.error.startswith(reason)
+
+
+def test_p39_a_row_that_names_another_user_is_sent_as_the_relays_own(
+    database: Database, broker: BrokerView, start_relay: StartRelay
+) -> None:
+    start_relay()
+    written = strange(database, properties='{"user_id": "somebody else", "expiration": "4294967295"}')
+    eventually(lambda: all_sent(database))
+    assert published(broker) == [written]
+
+
+def test_p39_a_bad_row_closes_no_channel_under_the_others(
+    database: Database, broker: BrokerView, start_relay: StartRelay
+) -> None:
+    closed: list[object] = []
+    leave = events.subscribe(lambda told: closed.append(told.fields), only=[events.PUBLISH_FAILED])
+    strange(database, properties='{"expiration": "soon"}')
+    start_relay()
+    eventually(lambda: states(database) == {"parked": 1})
+    leave()
+    assert closed == []
 
 
 def test_a_row_written_by_hand_is_sent_by_the_poll(

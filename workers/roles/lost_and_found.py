@@ -78,18 +78,24 @@ class LostAndFound:
             for delivery in self._inbox.head(BATCH, BATCH_BYTES, _WAIT_S):
                 if stopping.is_set():
                     return
-                self._inbox.done([delivery])
-                if self._is_sent_on(delivery):
-                    sent += 1
-                else:
-                    dead += 1
+                is_sent_on = self._is_seen_to(delivery)
                 delivery.ack()
+                sent, dead = sent + is_sent_on, dead + (not is_sent_on)
         finally:
             if sent or dead:
                 events.emit(events.ARCHIVIST_LOST_SENT_ON, sent=sent, dead=dead)
 
+    def _is_seen_to(self, delivery: Delivery) -> bool:
+        """Take the first of the line and say whether it was sent on, not buried; on any failure it goes to the end."""
+        self._inbox.done([delivery])
+        try:
+            return self._is_sent_on(delivery)
+        except BaseException:
+            self._inbox.put([delivery])
+            raise
+
     def _is_sent_on(self, delivery: Delivery) -> bool:
-        """Send it on, or bury it; say which. Raise what passes, after it took its place at the end of the line."""
+        """Send it on, or bury it; say which. Raise what passes."""
         try:
             if delayed_target(delivery.routing_key) == _CANARY:
                 return True  # its keeper calls it late; there is no use in a late one
@@ -100,9 +106,6 @@ class LostAndFound:
         except (Permanent, Misconfigured) as error:
             self._bury(delivery, error)
             return False
-        except SmenaError:
-            self._inbox.put([delivery])
-            raise
 
     def _send_on(self, delivery: Delivery, queue: str) -> None:
         properties = delivery.properties
@@ -120,7 +123,6 @@ class LostAndFound:
         )
         refusal = self._shelf.insert_many([letter])[0]
         if refusal is not None:
-            self._inbox.put([delivery])
             raise refusal
 
 

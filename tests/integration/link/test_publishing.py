@@ -19,7 +19,6 @@ from smena.errors import (
     BrokerBlocked,
     BrokerLost,
     Misconfigured,
-    PublishRefused,
     PublishTimeout,
     TooLarge,
     TopologyMismatch,
@@ -114,7 +113,7 @@ def test_a_message_that_closes_the_channel_fails_alone(
     outgoings[41] = Outgoing("", there, b"{}", Properties(user_id="somebody else"))
     outcomes = publisher.publish_and_wait(outgoings)
     failed = {place: type(error) for place, error in enumerate(outcomes) if error is not None}
-    assert failed == {7: Unroutable, 41: PublishRefused}
+    assert failed == {7: Unroutable, 41: Unsendable}
     assert broker.depth(there) >= 59
 
 
