@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated, Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, SecretStr, StringConstraints
 
@@ -32,24 +32,40 @@ def _split(value: Any) -> Any:
     return value
 
 
+def _parts(value: str, reads: str) -> SplitResult:
+    """Take an address apart; raise an error that says how one reads, and nothing of the value."""
+    try:
+        parts = urlsplit(value)
+        if parts.port != 0:
+            return parts
+    except ValueError:  # of a port or brackets, with the value in its text
+        pass
+    raise ValueError(f"{reads}; the port is a number from 1 to 65535")
+
+
 def _amqp_url(value: SecretStr) -> SecretStr:
-    parts = urlsplit(value.get_secret_value())
+    reads = "an AMQP address reads amqp://user:password@host:5672/vhost"
+    parts = _parts(value.get_secret_value(), reads)
     if parts.scheme not in {"amqp", "amqps"} or not parts.hostname:
-        raise ValueError("an AMQP address reads amqp://user:password@host:5672/vhost")
+        raise ValueError(reads)
     return value
 
 
 def _database_url(value: SecretStr) -> SecretStr:
     """Name the driver in the address, whatever name it came with."""
-    scheme, separator, rest = value.get_secret_value().partition("://")
-    if not separator or scheme not in {"postgres", "postgresql", "postgresql+psycopg"}:
-        raise ValueError("a database address reads postgresql://user:password@host:5432/name")
+    reads = "a database address reads postgresql://user:password@host:5432/name"
+    scheme, _, rest = value.get_secret_value().partition("://")
+    if not rest or scheme not in {"postgres", "postgresql", "postgresql+psycopg"}:
+        raise ValueError(reads)
+    _parts(value.get_secret_value(), reads)  # without a host it is the server's local socket
     return SecretStr(f"postgresql+psycopg://{rest}")
 
 
 def _redis_url(value: SecretStr) -> SecretStr:
-    if urlsplit(value.get_secret_value()).scheme not in {"redis", "rediss", "unix"}:
-        raise ValueError("a Redis address reads redis://:password@host:6379/0")
+    reads = "a Redis address reads redis://:password@host:6379/0"
+    parts = _parts(value.get_secret_value(), reads)
+    if parts.scheme not in {"redis", "rediss", "unix"} or not (parts.hostname or parts.scheme == "unix"):
+        raise ValueError(reads)
     return value
 
 

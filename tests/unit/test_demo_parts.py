@@ -68,6 +68,13 @@ def test_a_run_that_proves_nothing_or_breaks_a_promise_is_not_good(change: dict[
     assert f"NOT GOOD: {bad.faults()[0]}" in bad.as_text()
 
 
+@pytest.mark.parametrize("accepted", [0, 1])
+def test_a_file_with_too_few_jobs_is_told_in_one_sentence(accepted: int) -> None:
+    few: dict[str, Any] = {"accepted": accepted, "effects": accepted, "dead": 0, "killed_running": 0, "redelivered": 0}
+    [fault] = replace(GOOD, drained=False, **few).faults()
+    assert "too few jobs to kill a worker in the middle of" in fault
+
+
 def test_the_json_has_what_is_documented() -> None:
     documented = """accepted effects lost doubled dead dead_by_reason rejected mails amount killed_running redelivered
         repeats_absorbed seconds rate latency_ms"""

@@ -1,5 +1,6 @@
 """Settings come from five places in a fixed order, and nothing wrong or unsafe boots in silence."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,57 @@ def test_all_errors_are_said_at_once_with_their_source_and_without_the_value() -
     assert "hunter22" not in said
 
 
+@pytest.mark.parametrize(
+    ("variable", "addresses"),
+    [
+        ("SMENA_AMQP_URL", ["amqp://u:hunter22@{}/", "amqps://{}"]),
+        ("SMENA_DATABASE_URL", ["postgresql://u:hunter22@{}/db", "postgres://{}"]),
+        ("SMENA_REDIS_URL", ["redis://:hunter22@{}/0", "rediss://{}"]),
+    ],
+)
+@pytest.mark.parametrize("place", ["host:port", "host:0", "host:65536", "host:-1", "[::1", "[::1]:x"])
+def test_an_address_that_nothing_could_connect_to_refuses_to_boot(
+    variable: str, addresses: list[str], place: str
+) -> None:
+    for address in addresses:
+        with pytest.raises(Misconfigured, match="address reads") as refused:
+            load(env={variable: address.format(place)})
+        assert "hunter22" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "address"),
+    [
+        ("SMENA_AMQP_URL", "amqp://"),
+        ("SMENA_AMQP_URL", "amqp://:5672/"),
+        ("SMENA_AMQP_URL", "http://host/"),
+        ("SMENA_DATABASE_URL", "postgresql://"),
+        ("SMENA_DATABASE_URL", "mysql://host/db"),
+        ("SMENA_REDIS_URL", "redis://"),
+        ("SMENA_REDIS_URL", "redis:///0"),
+        ("SMENA_REDIS_URL", "http://host/0"),
+    ],
+)
+def test_an_address_without_a_host_or_of_another_kind_refuses_to_boot(variable: str, address: str) -> None:
+    with pytest.raises(Misconfigured, match="address reads"):
+        load(env={variable: address})
+
+
+@pytest.mark.parametrize(
+    ("variable", "address"),
+    [
+        ("SMENA_AMQP_URL", "amqps://u:p%40ss@[::1]/vhost?heartbeat=5"),
+        ("SMENA_DATABASE_URL", "postgresql:///db"),
+        ("SMENA_DATABASE_URL", "postgresql:///db?host=/run/postgresql"),
+        ("SMENA_DATABASE_URL", "postgresql://u:p@[::1]:5432/db"),
+        ("SMENA_REDIS_URL", "unix:///run/valkey.sock"),
+        ("SMENA_REDIS_URL", "redis://host"),
+    ],
+)
+def test_the_rarer_forms_of_an_address_are_taken(variable: str, address: str) -> None:
+    load(env={variable: address})
+
+
 def test_values_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(Misconfigured, match=r"retry\.base_s: is above retry\.cap_s"):
         load({"retry.base_s": 10, "retry.cap_s": 5}, {})
@@ -148,6 +200,21 @@ def test_a_secret_file_that_cannot_be_read_refuses_to_boot() -> None:
 def test_a_file_that_is_not_toml_refuses_to_boot() -> None:
     written("worker = ")
     with pytest.raises(Misconfigured, match=r"smena\.toml: cannot be read"):
+        load(env={})
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "pipe", "."])
+def test_a_settings_file_that_is_no_file_refuses_to_boot_at_once(path: str) -> None:
+    os.mkfifo("pipe")
+    with pytest.raises(Misconfigured, match=r"cannot be read"):
+        load(env={"SMENA_TOML": path})
+
+
+def test_a_settings_file_of_more_than_a_mebibyte_refuses_to_boot() -> None:
+    written("#" * (1024 * 1024 - 1) + "\n")
+    load(env={})
+    written("#" * 1024 * 1024 + "\n")
+    with pytest.raises(Misconfigured, match="larger than 1 MiB"):
         load(env={})
 
 

@@ -229,6 +229,14 @@ def test_the_state_file_is_replaced_whole_and_goes_with_its_owner(tmp_path: Path
     again.release()
 
 
+@pytest.mark.parametrize("place", ["/proc/x", "file", "file/below"])
+def test_a_folder_that_cannot_be_the_supervisors_is_told_in_one_sentence(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(Misconfigured, match="cannot be made or written") as refused:
+        StateFile(tmp_path / place).take()
+    assert "\n" not in str(refused.value)
+
+
 def test_folders_of_killed_supervisors_are_removed_and_no_others(tmp_path: Path) -> None:
     killed, living, young, foreign = (tmp_path / name for name in ("killed", "living", "young", "foreign"))
     held = StateFile(living)

@@ -35,9 +35,16 @@ class StateFile:
         self._lock = -1
 
     def take(self) -> None:
-        """Make the folder (for this user alone) and lock it; raise `Misconfigured` when another supervisor has it."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        """Make the folder (for this user alone) and lock it; raise `Misconfigured` when it cannot be ours."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise Misconfigured(
+                f"the supervisor's folder cannot be made or written ({error.strerror}); "
+                "SMENA_SUPERVISOR_STATE_DIR names another",
+                folder=self.folder,
+            ) from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
