@@ -19,8 +19,6 @@ from statistics import median, quantiles
 from time import perf_counter
 from typing import Any, Final
 
-from pebble import ProcessPool
-
 from benchmarks import drain
 from benchmarks.drain import Racer
 from benchmarks.entrant import entrants
@@ -88,6 +86,8 @@ def _round(racer: Racer) -> dict[str, float]:
 
 def calls_us() -> dict[str, float]:
     """Return the median of each way of calling a step, in microseconds a call; all take turns."""
+    from pebble import ProcessPool
+
     smena = _pool(1)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([nothing.__module__])

@@ -50,12 +50,14 @@ class Loop:
         self.__on_error = on_error
         self.__pause = Pause(backoff or Backoff(base_s=0.1, cap_s=3.0, floor_s=0.05))
         self.__stopping = threading.Event()
+        self.__starting = threading.Lock()
         self.__thread = threading.Thread(target=self.__run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Start the thread; a second call does nothing."""
-        if self.__thread.ident is None and not self.__stopping.is_set():
-            self.__thread.start()
+        """Start the thread; a second call does nothing, also when it comes at the same moment."""
+        with self.__starting:
+            if self.__thread.ident is None and not self.__stopping.is_set():
+                self.__thread.start()
 
     def ask_to_stop(self) -> None:
         """Let the loop end after its current round, without waiting for it."""

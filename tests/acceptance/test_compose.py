@@ -146,7 +146,12 @@ def test_the_image_holds_the_command_and_the_actors_and_runs_as_nobody(image: Bu
     checked = subprocess.run(
         [*image.entrypoint, "check", "--offline"],
         cwd=image.workdir,
-        env={**image.environ, "SMENA_BOOKS": SERVICES["worker"].environment["SMENA_BOOKS"]},
+        env={
+            **image.environ,
+            "SMENA_BOOKS": SERVICES["worker"].environment["SMENA_BOOKS"],
+            "SMENA_AMQP_URL": "amqp://somebody:made@127.0.0.1/",
+            "SMENA_DATABASE_URL": "postgresql://somebody:made@127.0.0.1/smena",
+        },
         capture_output=True,
         text=True,
         check=False,

@@ -157,3 +157,24 @@ def test_a_service_whose_stop_raises_does_not_keep_those_before_it_running() -> 
     with pytest.raises(RuntimeError, match="will not"):
         group.stop(soon())
     assert seen[-3:] == ["stop c", "stop b", "stop a"]
+
+
+def wait_a_little(stopping: threading.Event) -> None:
+    stopping.wait(0.001)
+
+
+def test_a_loop_that_many_start_at_the_same_moment_is_started_once() -> None:
+    for _ in range(50):
+        loop = Loop("loop", wait_a_little, lambda _name, _error: None)
+        gate = threading.Barrier(4)
+
+        def start(loop: Loop = loop, gate: threading.Barrier = gate) -> None:
+            gate.wait(10)
+            loop.start()
+
+        starters = [threading.Thread(target=start) for _ in range(4)]
+        for starter in starters:
+            starter.start()
+        for starter in starters:
+            starter.join(10)
+        assert loop.stop(soon())
