@@ -19,7 +19,7 @@ from benchmarks.peers.bare_psycopg import TABLES
 from benchmarks.proof import ENVIRONMENT
 from benchmarks.systems import System
 from smena.store import migrations
-from workers.local.services import LocalServices
+from workers.local.services import VARIABLES, LocalServices
 
 _OURS = ("SMENA_", "BENCH_", "dramatiq_")
 
@@ -88,7 +88,8 @@ class Ground:
 def prepared() -> Iterator[Ground]:
     """Start what local services are not up, make a database, and leave neither behind."""
     services = LocalServices(Path(os.environ.get("SMENA_LOCAL_DIR") or ".smena"))
-    started = services.up()
+    all_given = all(os.environ.get(variable) for variable in VARIABLES.values())
+    started = [] if all_given else services.up()  # with nothing to start, no folder is made for it
     try:
         env = services.env()
         with (

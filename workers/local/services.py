@@ -83,8 +83,6 @@ class LocalServices:
 
     def up(self) -> list[str]:
         """Start what does not run, all at once, and return the names of what was started."""
-        if self._given.keys() == VARIABLES.keys():
-            return []
         with self._alone():
             services = self._ours()
             started = _all_at_once([service.start for service in services])
