@@ -13,6 +13,7 @@ from smena.telemetry.metric import JOBS
 from workers.process import lineage
 from workers.process.orders import Orders
 from workers.process.pipe import Draining, Failed, Hello, Message, Pipe, Ready, Report
+from workers.supervisor.culprit import Culprit
 from workers.supervisor.memory import Memory
 from workers.supervisor.nursery import NurseryHandle
 from workers.supervisor.post import Post
@@ -32,7 +33,8 @@ class SupervisedChild:
 
     ``nursery`` has forked it, if one did. ``relieves`` is the child whose place it is to take; ``leave_by`` is set once
     its place is no longer its own (relieved, or not wanted any more), and is the moment at which it is killed.
-    ``share`` is its own part of the limits of its lifespan.
+    ``share`` is its own part of the limits of its lifespan. ``culprit`` is set before the child is killed for a job's
+    sake: that one job is to blame, whatever else ran.
     """
 
     post: Post
@@ -45,6 +47,7 @@ class SupervisedChild:
     leave_by_s: float | None = None
     draining_since_s: float | None = None
     killed: bool = False
+    culprit: Culprit | None = None
     share: float = 1.0
     memory: Memory = field(default_factory=Memory)
     ready_s: float | None = None
