@@ -19,7 +19,7 @@ from smena.amqp import names
 from smena.amqp.outgoing import Outcomes, Outgoing
 from smena.amqp.properties import Properties
 from smena.amqp.publisher import Publisher
-from smena.clock import Clock, Deadline
+from smena.clock import Clock
 from smena.lifecycle import Loop
 from smena.telemetry import events
 from workers.broker.delivery import Delivery
@@ -48,7 +48,7 @@ class Flight:
     is_out: bool = True
 
 
-class Canaries:
+class Canaries(Loop):
     """A service that sends them while ``may_send``; its `deliver` takes those that come back.
 
     ``may_send`` should hold in one process of the fleet, and there once its consumer of `source.canary` is
@@ -63,27 +63,13 @@ class Canaries:
         may_send: Callable[[], bool],
         levels: Sequence[int] = range(names.LEVELS),
     ) -> None:
-        self.name = "canary"
+        super().__init__("canary", self._step, events.loop_failed)
         self._publisher = publisher
         self._prefix = prefix
         self._clock = clock
         self._may_send = may_send
         self._levels = levels
         self._flights: dict[int, Flight] = {}
-        self._loop = Loop(self.name, self._step, events.loop_failed)
-
-    @property
-    def tick(self) -> int:
-        """Return how many rounds have passed."""
-        return self._loop.tick
-
-    def start(self) -> None:
-        """Begin to send."""
-        self._loop.start()
-
-    def stop(self, deadline: Deadline) -> bool:
-        """Send no more; what is under way comes to whoever consumes next."""
-        return self._loop.stop(deadline)
 
     def deliver(self, batch: Sequence[Delivery]) -> None:
         """Take canaries that came back; on the link thread."""

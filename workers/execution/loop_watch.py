@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from smena.clock import SYSTEM, Clock, Deadline
+from smena.clock import SYSTEM, Clock
 from smena.lifecycle import Loop
 from smena.telemetry import events
 
@@ -28,34 +28,20 @@ _FRAMES: Final = 12
 Post = Callable[[Callable[[], object]], object]
 
 
-class LoopWatch:
+class LoopWatch(Loop):
     """The watch over one loop; a service.
 
     ``post`` has the loop call something soon, from any thread; it is also how the loop's thread is found.
     """
 
     def __init__(self, name: str, post: Post, blocked_s: float, clock: Clock = SYSTEM) -> None:
-        self.name = f"{name}-watch"
+        super().__init__(f"{name}-watch", self._round, events.loop_failed)
         self.watched = name
         self._post = post
         self._blocked_s = blocked_s
         self._clock = clock
         self._lags: deque[float] = deque(maxlen=KEPT)
         self._thread_id = 0
-        self._loop = Loop(self.name, self._round, events.loop_failed)
-
-    @property
-    def tick(self) -> int:
-        """Return how many rounds have passed."""
-        return self._loop.tick
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._loop.start()
-
-    def stop(self, deadline: Deadline) -> bool:
-        """End the thread."""
-        return self._loop.stop(deadline)
 
     def worst_s(self) -> float:
         """Return the longest lag of late."""

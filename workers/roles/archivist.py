@@ -33,33 +33,22 @@ class Shelf(Protocol):
         """Write letters and commit; return for each None, or why it cannot be kept at all."""
 
 
-class Archivist:
+class Archivist(Loop):
     """The loop from dead queues to rows; a service. ``deliver`` is for the consumer."""
 
-    name = "archivist"
-
     def __init__(self, shelf: Shelf, source_of: Callable[[str], str], clock: Clock) -> None:
+        super().__init__("archivist", self._round, events.loop_failed)
         self._shelf = shelf
         self._source_of = source_of
         self._clock = clock
         self._inbox = Inbox()
-        self._loop = Loop("smena-archivist", self._round, events.loop_failed)
         self.deliver = self._inbox.put
-
-    @property
-    def tick(self) -> int:
-        """Rounds so far."""
-        return self._loop.tick
-
-    def start(self) -> None:
-        """Start to move letters."""
-        self._loop.start()
 
     def stop(self, deadline: Deadline) -> bool:
         """End after the current batch; what is not moved stays with the broker."""
-        self._loop.ask_to_stop()
+        self.ask_to_stop()
         self._inbox.knock()
-        return self._loop.stop(deadline)
+        return super().stop(deadline)
 
     def _round(self, _stopping: threading.Event) -> None:
         deliveries = self._inbox.head(BATCH, BATCH_BYTES, _WAIT_S)
@@ -70,7 +59,7 @@ class Archivist:
             if refusal is None:
                 delivery.ack()
             else:
-                events.loop_failed(self._loop.name, refusal)
+                events.loop_failed(self.name, refusal)
         self._inbox.done(deliveries)
         self._tell(deliveries, refusals)
 

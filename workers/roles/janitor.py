@@ -27,30 +27,19 @@ class Duty:
     prune: Callable[[int], int]
 
 
-class Janitor:
+class Janitor(Loop):
     """The loop that prunes; a service."""
 
-    name = "janitor"
-
     def __init__(self, solo: Solo, duties: Sequence[Duty], *, rest_s: float = 5.0, breath_s: float = 0.05) -> None:
+        super().__init__("janitor", self._round, events.loop_failed)
         self._solo = solo
         self._duties = tuple(duties)
         self._rest_s = rest_s
         self._breath_s = breath_s
-        self._loop = Loop("smena-janitor", self._round, events.loop_failed)
-
-    @property
-    def tick(self) -> int:
-        """Rounds so far."""
-        return self._loop.tick
-
-    def start(self) -> None:
-        """Start to prune."""
-        self._loop.start()
 
     def stop(self, deadline: Deadline) -> bool:
         """End after the current batch and let another have the duty."""
-        ended = self._loop.stop(deadline)
+        ended = super().stop(deadline)
         if ended:
             self._solo.leave()
         return ended

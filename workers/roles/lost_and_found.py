@@ -35,10 +35,8 @@ class Publisher(Protocol):
         """Return an outcome for each message."""
 
 
-class LostAndFound:
+class LostAndFound(Loop):
     """The loop from the queue of the lost to their targets; a service. ``deliver`` is for the consumer."""
-
-    name = "lost-and-found"
 
     def __init__(
         self,
@@ -48,29 +46,20 @@ class LostAndFound:
         prefix: str,
         clock: Clock,
     ) -> None:
+        super().__init__("lost-and-found", self._round, events.loop_failed)
         self._publisher = publisher
         self._declare_target = declare_target
         self._shelf = shelf
         self._prefix = prefix
         self._clock = clock
         self._inbox = Inbox()
-        self._loop = Loop("smena-lost-and-found", self._round, events.loop_failed)
         self.deliver = self._inbox.put
-
-    @property
-    def tick(self) -> int:
-        """Rounds so far."""
-        return self._loop.tick
-
-    def start(self) -> None:
-        """Start to send on."""
-        self._loop.start()
 
     def stop(self, deadline: Deadline) -> bool:
         """End after the current batch; what is not sent on stays with the broker."""
-        self._loop.ask_to_stop()
+        self.ask_to_stop()
         self._inbox.knock()
-        return self._loop.stop(deadline)
+        return super().stop(deadline)
 
     def _round(self, stopping: threading.Event) -> None:
         sent = dead = 0

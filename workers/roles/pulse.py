@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from smena.backoff import Backoff
-from smena.clock import Clock, Deadline
+from smena.clock import Clock
 from smena.lifecycle import Loop
 from smena.telemetry import events
 from smena.telemetry.plain_text import error_text
@@ -19,35 +19,20 @@ STALE_S: Final = 5.0
 """Without an answer for so long the database counts as out of reach."""
 
 
-class Pulse:
+class Pulse(Loop):
     """The loop that asks; a service."""
 
-    name = "pulse"
-
     def __init__(self, ping: Callable[[], None], clock: Clock, *, every_s: float = 1.0) -> None:
+        super().__init__("pulse", self._round, self._missed, Backoff(base_s=0.2, cap_s=2.0, floor_s=0.1))
         self._ping = ping
         self._clock = clock
         self._every_s = every_s
         self._answered_s: float | None = None
         self._lost_s: float | None = None
-        self._loop = Loop("smena-pulse", self._round, self._missed, Backoff(base_s=0.2, cap_s=2.0, floor_s=0.1))
-
-    @property
-    def tick(self) -> int:
-        """Questions so far."""
-        return self._loop.tick
 
     def beats(self) -> bool:
         """Say whether the last answer is fresh."""
         return self._answered_s is not None and self._clock.monotonic() - self._answered_s < STALE_S
-
-    def start(self) -> None:
-        """Begin to ask."""
-        self._loop.start()
-
-    def stop(self, deadline: Deadline) -> bool:
-        """Ask no more."""
-        return self._loop.stop(deadline)
 
     def _round(self, stopping: threading.Event) -> None:
         self._ping()

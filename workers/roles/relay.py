@@ -41,10 +41,8 @@ class Publisher(Protocol):
         """Send all; call ``done`` once, from any thread, with an outcome each."""
 
 
-class Relay:
+class Relay(Loop):
     """The loop between the outbox and the broker; a service."""
-
-    name = "relay"
 
     def __init__(
         self,
@@ -58,6 +56,7 @@ class Relay:
         batch: int,
         poll_s: float,
     ) -> None:
+        super().__init__("relay", self._round, events.loop_failed)
         self._claims = claims
         self._doorbell = doorbell
         self._publisher = publisher
@@ -66,27 +65,17 @@ class Relay:
         self._clock = clock
         self._batch = batch
         self._poll_s = min(poll_s, LONGEST_REST_S)
-        self._loop = Loop("smena-relay", self._round, events.loop_failed)
         self._landed: deque[Landed] = deque()
         self._under_way = 0
         self._not_before_s = 0.0
         self._rounds_with_rows = 0
         self._rounds_in_vain = 0
 
-    @property
-    def tick(self) -> int:
-        """Rounds so far; moves at least once in every poll interval while the loop is alive."""
-        return self._loop.tick
-
-    def start(self) -> None:
-        """Start to look for rows."""
-        self._loop.start()
-
     def stop(self, deadline: Deadline) -> bool:
         """Claim no more, wait for what is under way, and mark it; what is late is left to its lease."""
-        self._loop.ask_to_stop()
+        self.ask_to_stop()
         self._doorbell.knock()
-        ended = self._loop.stop(deadline)
+        ended = super().stop(deadline)
         if ended:
             self._land_all(deadline)
             self._doorbell.close()
@@ -98,7 +87,7 @@ class Relay:
             try:
                 self._land()
             except SmenaError as error:  # the database may be back before the deadline
-                events.loop_failed(self._loop.name, error)
+                events.loop_failed(self.name, error)
 
     def connection_up(self) -> None:
         """Hear, as a listener of the connection, that the broker is there."""

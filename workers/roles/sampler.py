@@ -25,10 +25,8 @@ DepthsOf = Callable[[Sequence[str]], Mapping[str, int]]
 Waiting = Callable[[], tuple[int, float]]
 
 
-class Sampler:
+class Sampler(Loop):
     """The loop that samples; a service."""
-
-    name = "sampler"
 
     def __init__(
         self,
@@ -41,6 +39,7 @@ class Sampler:
         *,
         every_s: float = EVERY_S,
     ) -> None:
+        super().__init__("sampler", self._round, self._failed)
         self._solo = solo
         self._depths_of = depths_of
         self._outbox_waiting = outbox_waiting
@@ -49,22 +48,12 @@ class Sampler:
         self._every_s = every_s
         self._figures: dict[str, dict[str, float]] = {}
         self._is_behind = False
-        self._loop = Loop("smena-sampler", self._round, self._failed)
         for one in (metric.BACKLOG, metric.DEAD_LETTERS, metric.OUTBOX_WAITING, metric.OUTBOX_LAG):
             board.gauge(one, lambda name=one.name: self._figures.get(name, {}))  # type: ignore[misc]
 
-    @property
-    def tick(self) -> int:
-        """Rounds so far."""
-        return self._loop.tick
-
-    def start(self) -> None:
-        """Start to sample."""
-        self._loop.start()
-
     def stop(self, deadline: Deadline) -> bool:
         """End after the current round and let another sample."""
-        ended = self._loop.stop(deadline)
+        ended = super().stop(deadline)
         if ended:
             self._solo.leave()
         return ended
