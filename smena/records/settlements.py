@@ -15,14 +15,12 @@ from typing import Any, Final, Literal
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
+from smena.records.asked import PAIRS, Attempt, is_asked, pairs
 from smena.records.pruning import delete_some, older_than
 from smena.store.database import Database
 from smena.store.tables import settlements
 
 Kind = Literal["retry", "dead", "snooze"]
-
-Attempt = tuple[str, int]
-"""A job's id and the number of its attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +51,8 @@ _WRITE: Final = (
 )
 _WRITE_MANY: Final = _WRITE.returning(settlements.c.job_id, settlements.c.attempt)
 
-# Two arrays in place of a list of pairs: one statement text whatever their number, planned once.
-_PAIRS: Final = (
-    sa.func.unnest(sa.bindparam("ids", type_=pg.ARRAY(sa.Text)), sa.bindparam("attempts", type_=pg.ARRAY(sa.Integer)))
-    .table_valued(sa.column("job_id", sa.Text), sa.column("attempt", sa.Integer), name="asked")
-    .render_derived()
-)
-_IS_ASKED: Final = sa.and_(settlements.c.job_id == _PAIRS.c.job_id, settlements.c.attempt == _PAIRS.c.attempt)
-_FIND: Final = sa.select(settlements).join(_PAIRS, _IS_ASKED)
+_IS_ASKED: Final = is_asked(settlements)
+_FIND: Final = sa.select(settlements).join(PAIRS, _IS_ASKED)
 _CONFIRM: Final = (
     sa.update(settlements).where(_IS_ASKED, settlements.c.confirmed_at.is_(None)).values(confirmed_at=sa.func.now())
 )
@@ -90,13 +82,13 @@ class Settlements:
         if not attempts:
             return {}
         with self._database.transaction() as connection:
-            return {(row.job_id, row.attempt): _settled(row) for row in connection.execute(_FIND, _asked(attempts))}
+            return {(row.job_id, row.attempt): _settled(row) for row in connection.execute(_FIND, pairs(attempts))}
 
     def confirmed(self, attempts: Sequence[Attempt]) -> None:
         """Mark that the broker has the messages of these attempts; a lost mark only publishes one again."""
         if attempts:
             with self._database.transaction() as connection:
-                connection.execute(_CONFIRM, _asked(attempts))
+                connection.execute(_CONFIRM, pairs(attempts))
 
     def prune(self, keep_s: float, limit: int = 1000) -> int:
         """Delete settlements older than that, at most ``limit``; return how many."""
@@ -115,10 +107,6 @@ def _row(job_id: str, attempt: int, message: StoredMessage) -> dict[str, Any]:
         "body": message.body,
         "properties": dict(message.properties),
     }
-
-
-def _asked(attempts: Sequence[Attempt]) -> dict[str, Any]:
-    return {"ids": [job_id for job_id, _ in attempts], "attempts": [attempt for _, attempt in attempts]}
 
 
 def _settled(row: sa.Row[Any]) -> Settled:

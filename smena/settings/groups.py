@@ -257,6 +257,13 @@ class Settlements(Group):
     """How long a row is kept; a copy that comes later runs again."""
 
 
+class Evidence(Group):
+    """What is kept of processes that died: strikes and starts."""
+
+    keep_s: Annotated[WholeSeconds, Field(ge=3600, le=365 * DAY_S)] = 7 * DAY_S
+    """How long it is kept; a job that comes later is not suspected."""
+
+
 class Telemetry(Group):
     """Logs and metrics."""
 

@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from smena.settings.groups import (
     Amqp,
     Database,
+    Evidence,
     Once,
     Outbox,
     Pool,
@@ -81,6 +82,7 @@ class Settings(BaseSettings):
     outbox: Outbox = Outbox()
     once: Once = Once()
     settlements: Settlements = Settlements()
+    evidence: Evidence = Evidence()
     telemetry: Telemetry = Telemetry()
 
     app: Mapping[str, Any] = Field(default_factory=dict, repr=False)

@@ -166,3 +166,57 @@ leases = sa.Table(
     sa.UniqueConstraint("name", "term"),
 )
 """Who holds what, until when, under which term."""
+
+lives = sa.Table(
+    "lives",
+    metadata,
+    # A random id for each worker process; the process holds a session's advisory lock of that name while it lives.
+    sa.Column("life", _KEY, primary_key=True),
+    sa.Column("worker", sa.Text, nullable=False),
+    sa.Column("host", sa.Text, nullable=False),
+    sa.Column("born_at", _TIME, nullable=False, server_default=_NOW),
+)
+"""Worker processes that have not ended, or whose end nobody has looked into yet."""
+
+starts = sa.Table(
+    "starts",
+    metadata,
+    sa.Column("job_id", _KEY, primary_key=True),
+    sa.Column("attempt", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("life", _KEY, primary_key=True),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("worker", sa.Text, nullable=False),
+    sa.Column("host", sa.Text, nullable=False),
+    sa.Column("started_at", _TIME, nullable=False, server_default=_NOW),
+    sa.Index("starts_life_idx", "life"),
+    sa.Index("starts_started_at_idx", "started_at"),
+)
+"""Redelivered jobs that run: what is left of a host that dies with its supervisor."""
+
+strikes = sa.Table(
+    "strikes",
+    metadata,
+    sa.Column("job_id", _KEY, primary_key=True),
+    sa.Column("attempt", sa.Integer, primary_key=True, autoincrement=False),
+    # The process that died; all strikes of one death have it in common.
+    sa.Column("life", _KEY, primary_key=True),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("why", sa.Text, nullable=False),
+    # How many jobs ran in that process when it died, this one included.
+    sa.Column("beside", sa.Integer, nullable=False),
+    # How it ended: a signal's name or an exit code in words.
+    sa.Column("how", sa.Text, nullable=False),
+    sa.Column("peak_mib", sa.Integer),
+    sa.Column("ran_s", sa.Float),
+    sa.Column("worker", sa.Text, nullable=False),
+    sa.Column("host", sa.Text, nullable=False),
+    # The last lines of its log, and where the thread was that is to blame.
+    sa.Column("lines", sa.Text),
+    sa.Column("stack", sa.Text),
+    sa.Column("struck_at", _TIME, nullable=False, server_default=_NOW),
+    # When the job was shown not to be the one: it returned or raised while it ran apart from the others.
+    sa.Column("cleared_at", _TIME),
+    sa.CheckConstraint("why IN ('suspected', 'fault', 'hard_limit', 'held_interpreter', 'lost')", name="why_check"),
+    sa.Index("strikes_struck_at_idx", "struck_at"),
+)
+"""Jobs that ran in a process when it died; a suspicion, never an attempt."""

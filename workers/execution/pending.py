@@ -11,7 +11,7 @@ import msgspec
 from smena.amqp.outgoing import Outgoing
 from smena.errors import SmenaError
 from smena.job import Job
-from smena.records.settlements import Attempt as AttemptKey
+from smena.records.asked import Attempt as AttemptKey
 from smena.records.settlements import Kind, StoredMessage
 from workers.broker.delivery import Delivery
 

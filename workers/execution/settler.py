@@ -21,7 +21,7 @@ from smena.backoff import Backoff, Pause
 from smena.clock import SYSTEM, Clock, Deadline
 from smena.errors import SecondCopy, SmenaError, Unroutable, Unsendable
 from smena.lifecycle import Loop
-from smena.records.settlements import Attempt as AttemptKey
+from smena.records.asked import Attempt as AttemptKey
 from smena.records.settlements import Settlements
 from smena.telemetry import events
 from smena.telemetry.plain_text import error_text

@@ -16,6 +16,7 @@ from smena.outbox.dispatch import outgoing_of
 from smena.outbox.doorbell import Doorbell
 from smena.records import once_keys
 from smena.records.settlements import Settlements
+from smena.records.strikes import Strikes
 from smena.settings import Settings
 from smena.store.database import Database
 from smena.telemetry.tally import Board
@@ -83,11 +84,12 @@ def _duties(settings: Settings, database: Database) -> list[Duty]:
         with database.transaction() as connection:
             return once_keys.prune(connection, limit)
 
-    settlements = Settlements(database)
+    settlements, strikes = Settlements(database), Strikes(database)
     return [
         Duty("outbox", outbox),
         Duty("settlements", lambda limit: settlements.prune(settings.settlements.keep_s, limit)),
         Duty("once_keys", keys),
+        Duty("strikes", lambda limit: strikes.prune(settings.evidence.keep_s, limit)),
     ]
 
 
