@@ -12,19 +12,19 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import psycopg
 from rich.console import Console
 
 from examples.shop import retail_file
 from examples.shop.depths import Depths
+from examples.shop.ending import Ending
 from examples.shop.event_log import EventLog
 from examples.shop.fleet import Fleet, Interference
 from examples.shop.live_table import LiveTable
@@ -49,8 +49,9 @@ _LOOK_S: Final = 0.2
 class Demo:
     """One run: its programs, and what is seen of them."""
 
-    def __init__(self, stage: Stage, file: Path, processes: int, *, quiet: bool) -> None:
+    def __init__(self, stage: Stage, ending: Ending, file: Path, processes: int, *, quiet: bool) -> None:
         self._stage = stage
+        self._ending = ending
         self._file = file
         self._processes = processes
         self._quiet = quiet
@@ -84,7 +85,7 @@ class Demo:
     def _start_provider(self, ends: ExitStack) -> str:
         arguments = ["examples.shop.mail_provider", "--log", str(self._stage.mail_log)]
         provider = self._start("mail-provider", arguments, self._stage.env("", self._processes), ends)
-        for _ in _patiently(provider, _BOOT_S):
+        for _ in self._patiently(provider, _BOOT_S):
             if lines := provider.lines():
                 return lines[0]
         raise Broken(provider.complaint("did not start"))
@@ -100,10 +101,19 @@ class Demo:
     def _start_fleet(self, ends: ExitStack, env: dict[str, str]) -> Program:
         self._say(f"starting the fleet: relay, archivist, {self._processes} worker processes")
         fleet = self._start("fleet", ["workers.cli", "up"], env, ends)
-        for _ in _patiently(fleet, _BOOT_S):
+        for _ in self._patiently(fleet, _BOOT_S):
             if self._fleet.is_ready():
                 return fleet
         raise Broken(fleet.complaint(f"was not ready within {_BOOT_S:g} s"))
+
+    def _patiently(self, program: Program, within_s: float) -> Iterator[None]:
+        """Go on while the program lives and time is left."""
+        ends_at = time.monotonic() + within_s
+        while time.monotonic() < ends_at:
+            self._ending.look()
+            program.require_alive()
+            yield
+            time.sleep(0.02)
 
     def _watch(self, connection: psycopg.Connection[Any], ends: ExitStack, fleet: Program, publisher: Program) -> None:
         """Interfere as soon as that can be done, then wait until the run is quiet or stands still."""
@@ -124,6 +134,7 @@ class Demo:
 
     def _interfere_until(self, at_s: float) -> None:
         while (left_s := at_s - time.monotonic()) > 0:
+            self._ending.look()
             self._interference.act()
             time.sleep(left_s if self._interference.killed else min(left_s, _CLOSE_LOOK_S))
 
@@ -171,15 +182,6 @@ class Demo:
             print(text, file=sys.stderr, flush=True)
 
 
-def _patiently(program: Program, within_s: float) -> Iterator[None]:
-    """Go on while the program lives and time is left."""
-    ends_at = time.monotonic() + within_s
-    while time.monotonic() < ends_at:
-        program.require_alive()
-        yield
-        time.sleep(0.02)
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Run the demo and print what it came to."""
     options = _options(arguments)
@@ -189,8 +191,8 @@ def main(arguments: list[str] | None = None) -> int:
         retail_file.inspect(file)
         if not options.json:
             print(f"starting services in {stage.services.root}", file=sys.stderr, flush=True)
-        with _ended_by_sigterm(), stage.set(keep=options.keep):
-            result = Demo(stage, file, options.processes, quiet=options.json).run()
+        with Ending() as ending, stage.set(keep=options.keep):
+            result = Demo(stage, ending, file, options.processes, quiet=options.json).run()
     except SmenaError as fault:
         print(f"demo: {fault}", file=sys.stderr)
         return 2
@@ -210,20 +212,6 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     if options.processes < 1:
         parser.error("--processes must be at least 1")
     return options
-
-
-@contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM unwind the stack, so that nothing is left running."""
-
-    def end(_number: int, _frame: object) -> NoReturn:
-        raise SystemExit(128 + signal.SIGTERM)
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ def test_a_stopped_child_is_said_not_to_answer(fleet: FleetGrip, monkeypatch: py
     result = run(fleet, "stacks", "forked-0")
 
     assert result.exit_code == 1
-    assert "is it stopped?" in result.output
+    assert "is it stopped" in result.output
 
 
 def test_a_target_that_is_nobody_here_is_refused(fleet: FleetGrip) -> None:

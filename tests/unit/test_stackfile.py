@@ -1,6 +1,7 @@
 """Asking a process for its stacks."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,22 +17,62 @@ from workers.process.stackfile import StackFile
 
 
 @pytest.fixture
-def listening(tmp_path: Path) -> Iterator[Path]:
-    """Let this process listen; give its file."""
+def file(tmp_path: Path) -> Iterator[StackFile]:
+    """Let this process write its stacks."""
     file = StackFile(tmp_path / "stacks")
-    yield tmp_path / "stacks"
+    yield file
     file.close()
-    signal.signal(stackfile.SIGNAL, signal.SIG_DFL)
+    signal.signal(stackfile.HELD_SIGNAL, signal.SIG_DFL)
 
 
-def test_each_asking_gives_the_stacks_of_then_and_names_the_threads(listening: Path) -> None:
+def mine(path: Path, begin: int) -> list[stackfile.Stack]:
+    return [stack for stack in stackfile.read(path, begin) if stack.thread_ident == threading.get_ident()]
+
+
+def test_each_writing_names_the_threads_and_where_they_are(file: StackFile, tmp_path: Path) -> None:
     for _ in range(2):
-        begin = stackfile.ask(os.getpid(), listening)
-        assert begin is not None
-        found = eventually(lambda begin=begin: list(stackfile.read(listening, begin)))  # type: ignore[misc]
-        mine = [stack for stack in found if stack.thread_ident == threading.get_ident()]
-        assert len(mine) == 1
-        assert "stackfile.py" in mine[0].text
+        begin = (tmp_path / "stacks").stat().st_size
+        file.write()
+        (stack,) = mine(tmp_path / "stacks", begin)
+        assert re.search(r"test_stackfile\.py\", line \d+ in test_each", stack.text)
+
+
+def test_the_second_signal_is_answered_without_python_code(file: StackFile, tmp_path: Path) -> None:
+    begin = stackfile.ask(os.getpid(), tmp_path / "stacks", held=True)
+    assert begin is not None
+    (stack,) = eventually(lambda: mine(tmp_path / "stacks", begin))
+    assert "stackfile.py" in stack.text
+
+
+def test_stacks_of_threads_at_work_are_taken_a_thousand_times_without_harm(file: StackFile) -> None:
+    ended = threading.Event()
+    at_work = [threading.Thread(target=work_until, args=(ended,)) for _ in range(4)]
+    for thread in at_work:
+        thread.start()
+    for _ in range(1000):
+        file.write()
+    ended.set()
+    for thread in at_work:
+        thread.join()
+
+
+def work_until(ended: threading.Event) -> None:
+    while not ended.is_set():
+        sum(map(len, (str(number) for number in range(50))))
+
+
+def test_a_stopped_process_is_not_asked_the_second_way(tmp_path: Path) -> None:
+    path = tmp_path / "stacks"
+    path.touch()
+    program = f"import faulthandler; faulthandler.register({int(stackfile.HELD_SIGNAL)}); print(flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        os.kill(other.pid, signal.SIGSTOP)
+        eventually(lambda: stackfile.ask(other.pid, path, held=True) is None)
+        os.kill(other.pid, signal.SIGCONT)
+        other.communicate(b"\n")
+    assert other.returncode == 0
 
 
 def test_a_process_that_does_not_listen_is_not_signalled(tmp_path: Path) -> None:

@@ -175,6 +175,8 @@ class Child:
     def _hear_signals(self, numbers: bytes) -> None:
         if signal.SIGQUIT in numbers:
             os._exit(Exit.ENDED_NOW)
+        if stackfile.SIGNAL in numbers and self._stack_file is not None:
+            self._stack_file.write()
         if _DRAIN.intersection(numbers):
             self._begin_drain(Exit.DRAINED)
 

@@ -1,7 +1,7 @@
 """Look into a running child from outside: where its threads are, what it holds, where its time goes.
 
 With py-spy beside this interpreter or on the path the child is read without its doing anything. Without it, or where
-ptrace is not allowed, the child itself writes its stacks when USR2 comes; that works as any user, and takes the child
+ptrace is not allowed, the child itself writes its stacks when it is asked; that works as any user, and takes the child
 some milliseconds each time.
 """
 
@@ -14,7 +14,6 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 from smena.clock import SYSTEM, Deadline
@@ -94,17 +93,25 @@ def _own_stacks(child: Whereabouts) -> list[Stack]:
     begin = stackfile.ask(child.pid, path)
     if begin is None:
         raise NoAnswer(f"process {child.pid} does not listen: it starts just now, or is another user's")
-    _until_still(lambda: path.stat().st_size - begin, child)
+    if not _answered(path, begin):
+        begin = stackfile.ask(child.pid, path, held=True)
+        if begin is None or not _answered(path, begin):
+            raise NoAnswer(f"process {child.pid} has written no stacks within {_ANSWER_S:.0f} s: is it stopped?")
     return list(stackfile.read(path, begin))
 
 
-def _until_still(size: Callable[[], int], child: Whereabouts) -> None:
+def _answered(path: Path, begin: int) -> bool:
+    """Wait until the file has grown and stands still; say whether it came to that."""
     deadline, before = Deadline.within(_ANSWER_S, SYSTEM), 0
-    while not before or size() != before:
-        if deadline.passed():
-            raise NoAnswer(f"process {child.pid} has written no stacks within {_ANSWER_S:.0f} s: is it stopped?")
-        before = size()
-        time.sleep(_LOOK_S)
+    try:
+        while not before or path.stat().st_size - begin != before:
+            if deadline.passed():
+                return False
+            before = path.stat().st_size - begin
+            time.sleep(_LOOK_S)
+    except FileNotFoundError as failure:
+        raise NoAnswer("the process has ended") from failure
+    return True
 
 
 def _py_spy(*arguments: str, wait_s: float) -> str | None:

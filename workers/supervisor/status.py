@@ -26,6 +26,7 @@ class _Asked:
     child: SupervisedChild
     begin: int
     due_s: float
+    held: bool
 
 
 class Status:
@@ -42,9 +43,8 @@ class Status:
         events.emit(events.FLEET_STATUS, children=len(crew.children), posts=len(crew.posts), running=crew.running())
         for child in crew.children:
             _tell(child, now)
-            begin = stackfile.ask(child.pid, child.orders.file(child.pid, "stacks")) if child.pid else None
-            if begin is not None:
-                self._asked.append(_Asked(child, begin, now + ANSWER_S))
+            if child.pid:
+                self._ask(child)
         _tell_own_stacks()
 
     def step(self) -> None:
@@ -52,7 +52,13 @@ class Status:
         now = self._clock.monotonic()
         for asked in [asked for asked in self._asked if asked.due_s <= now]:
             self._asked.remove(asked)
-            _tell_stacks(asked)
+            if not _tell_stacks(asked) and not asked.held:
+                self._ask(asked.child, held=True)
+
+    def _ask(self, child: SupervisedChild, *, held: bool = False) -> None:
+        begin = stackfile.ask(child.pid, child.orders.file(child.pid, "stacks"), held=held)
+        if begin is not None:
+            self._asked.append(_Asked(child, begin, self._clock.monotonic() + ANSWER_S, held))
 
 
 def _tell(child: SupervisedChild, now_s: float) -> None:
@@ -87,10 +93,12 @@ def _tell_own_stacks() -> None:
         )
 
 
-def _tell_stacks(asked: _Asked) -> None:
+def _tell_stacks(asked: _Asked) -> bool:
+    """Tell what the child has written; say whether it has."""
     child = asked.child
     jobs = {job.thread_ident: job.job_id for job in recorder.read(child.orders.file(child.pid, "flight"))}
-    for stack in stackfile.read(child.orders.file(child.pid, "stacks"), asked.begin):
+    stacks = list(stackfile.read(child.orders.file(child.pid, "stacks"), asked.begin))
+    for stack in stacks:
         events.emit(
             events.PROCESS_STACK,
             post=child.post.name,
@@ -99,3 +107,4 @@ def _tell_stacks(asked: _Asked) -> None:
             job=jobs.get(stack.thread_ident),
             stack=stack.text,
         )
+    return bool(stacks)
