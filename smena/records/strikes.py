@@ -12,68 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 from smena.records.asked import PAIRS, Attempt, is_asked, pairs
 from smena.records.pruning import delete_some, older_than
+from smena.records.strike import Start, Strike
 from smena.store.database import Database
 from smena.store.escapes import storable
 from smena.store.tables import lives, starts, strikes
 
-Why = Literal["suspected", "fault", "hard_limit", "held_interpreter", "lost"]
-"""Why a job is struck. ``suspected``: it ran there. ``fault``: the fatal signal came in its thread. ``hard_limit`` and
-``held_interpreter``: the supervisor killed the process because of it. ``lost``: it had been started there, and the
-process went with its supervisor."""
-
-CONVICTING: Final = frozenset[Why]({"hard_limit", "held_interpreter"})
-"""Those that end the attempt: it ran out of time, and must not run again in it."""
-
 _LONGEST: Final = {"lines": 8_192, "stack": 4_096}
 _LONGEST_NAME: Final = 1_024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Strike:
-    """One job that ran in a process when that died. ``beside`` counts all that ran there, itself included."""
-
-    job_id: str
-    attempt: int
-    life: str
-    actor: str
-    why: Why = "suspected"
-    beside: int = 1
-    how: str = "unknown"
-    peak_mib: int | None = None
-    ran_s: float | None = None
-    worker: str = ""
-    host: str = ""
-    lines: str | None = None
-    stack: str | None = None
-    struck_at: datetime | None = None
-    """By the database's clock; not given when it is written."""
-    cleared_at: datetime | None = None
-
-    @property
-    def key(self) -> Attempt:
-        """Return the attempt that it is held against."""
-        return self.job_id, self.attempt
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
-    """A redelivered job that runs, or ran when its process was lost."""
-
-    job_id: str
-    attempt: int
-    life: str
-    actor: str
-    worker: str
-    host: str
-    started_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

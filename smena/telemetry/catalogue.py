@@ -208,6 +208,40 @@ JOB_SNOOZED = Event(
 )
 JOB_STARTED = Event("job.started", "debug", "A job was started.", {**_JOB, "waited_s": "time since it was due"})
 
+JOB_CRASHED = Event(
+    "job.crashed",
+    "error",
+    "A suspect died alone in its own process; it becomes a dead letter `crashed`.",
+    {**_JOB, "how": "signal or exit code", "peak_mib": "most memory it held", "ran_s": "time it ran"},
+)
+JOB_SUSPECTED = Event(
+    "job.suspected",
+    "warning",
+    "A job came back that ran in a process when that died; it runs apart from others.",
+    {**_JOB, "why": "what is held against it", "how": "how that process ended", "life": "which process"},
+)
+JOB_STRUCK = Event(
+    "job.struck",
+    "warning",
+    "A process died in which a job ran; no attempt is spent.",
+    {
+        "job": "id of the job",
+        "actor": "name of the actor",
+        "attempt": "number of the attempt",
+        "why": "suspected, or to blame: fault, hard_limit, held_interpreter",
+        "how": "signal or exit code",
+        "beside": "jobs that ran there",
+        "peak_mib": "most memory the process held",
+        "ran_s": "time the job had run",
+    },
+)
+
+LIFE_LOST = Event(
+    "life.lost",
+    "warning",
+    "A worker process is gone and no supervisor has told how; what it had begun again is suspected.",
+    {"lives": "which processes", "struck": "jobs that are suspected"},
+)
 LINK_BLOCKED = Event(
     "link.blocked", "warning", "The broker takes no publishes (alarm).", {**_PLACE, "why": "what the broker said"}
 )

@@ -100,11 +100,23 @@ _current: Logs | None = None
 """The process's own log, so that configuring again replaces it."""
 
 
-def configure(settings: Telemetry, role: str, *, profile: str = "development", descriptor: int = 2) -> Logs:
-    """Log from now on as the settings say; ``role`` names this process in each line."""
+def configure(
+    settings: Telemetry,
+    role: str,
+    *,
+    profile: str = "development",
+    descriptor: int = 2,
+    last_lines: LineWriter | None = None,
+) -> Logs:
+    """Log from now on as the settings say; ``role`` names this process in each line.
+
+    ``last_lines`` gets every line too, as JSON.
+    """
     global _current
     close()
     outputs = _outputs(settings, profile, descriptor)
+    if last_lines is not None:
+        outputs += (Output(last_lines, log_line.to_json),)
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

@@ -43,6 +43,12 @@ LOOP_FAILURES: Final = Metric("smena_loop_failures_total", "counter", ("loop",),
 CHILDREN_REPLACED: Final = Metric(
     "smena_children_replaced_total", "counter", ("role",), "Child processes replaced by the supervisor."
 )
+STRIKES: Final = Metric(
+    "smena_strikes_total", "counter", ("actor", "why"), "Jobs that ran in a process when that died, by what is known."
+)
+SUSPECTS: Final = Metric(
+    "smena_suspects_total", "counter", ("actor", "verdict"), "Jobs that were run apart: cleared, or dead as `crashed`."
+)
 OUTBOX_SENT: Final = Metric("smena_outbox_sent_total", "counter", (), "Outbox rows confirmed by the broker.")
 OUTBOX_PARKED: Final = Metric("smena_outbox_parked_total", "counter", (), "Outbox rows that cannot be published.")
 DEAD_LETTERS_MOVED: Final = Metric(

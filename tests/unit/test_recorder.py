@@ -56,7 +56,7 @@ def test_long_names_are_cut_and_stay_text(recorder: FlightRecorder, path: Path) 
     recorder.enter(1, "lone \ud800", "a.b", 1, 1.0)
 
     first, second = read(path)
-    assert first.job_id == "j" * 64
+    assert first.job_id == "j" * 256
     assert set(first.actor) == {"é"}
     assert second.job_id == "lone ?"
 

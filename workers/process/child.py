@@ -21,9 +21,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from smena.clock import SYSTEM, Clock, Deadline
+from smena.telemetry.line_writer import LineWriter
 from workers.process import lineage, recorder, stackfile
 from workers.process.exits import Exit
 from workers.process.faultfile import FaultFile
+from workers.process.lastlines import LastLines
 from workers.process.mishaps import Mishaps
 from workers.process.orders import Orders
 from workers.process.pipe import Draining, Failed, Hello, Pipe, Ready, Report, Take
@@ -74,6 +76,10 @@ class Child:
     def name(self) -> str:
         """How this child is called in logs and metrics, such as ``worker-0``."""
         return self.orders.name()
+
+    def last_lines(self) -> LineWriter:
+        """Return where the log is to write too: the supervisor reads its end when the child has died."""
+        return LastLines(self.orders.file(os.getpid(), "lines")).writer()
 
     def start(self) -> None:
         """Begin to listen and say hello; call it once, on the main thread."""

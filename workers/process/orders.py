@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
-KINDS = ("flight", "fault", "stacks")
-"""The files of a child: what its slots run, what it wrote while dying, where its threads are when asked."""
+KINDS = ("flight", "fault", "stacks", "lines")
+"""The files of a child: what its slots run, what it wrote while dying, where its threads are when asked, what it logged
+last."""
 
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,7 +21,7 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
 
     ``module`` is imported in the child and has ``run(settings, child) -> int``; ``post`` counts the children of one
     role from 0; ``overrides`` go to `smena.settings.load`; a child that is ``paused`` takes no work until it is
-    told to.
+    told to. ``life`` is a random id of this one process: strikes and starts name it, not a pid that comes again.
     """
 
     role: str
@@ -30,6 +31,7 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     state_dir: str
     overrides: dict[str, Any] = msgspec.field(default_factory=dict)
     paused: bool = False
+    life: str = ""
 
     def name(self) -> str:
         """Return how the child is called in logs and metrics, such as ``worker-0``."""

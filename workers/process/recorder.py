@@ -23,13 +23,15 @@ from pathlib import Path
 _MAGIC = b"SMFR"
 _HEADER = struct.Struct("<4sIIIqQ")
 """Magic, version, slots, pid, time the file was made (unused by readers), link tick."""
-_VERSION = 1
+_VERSION = 2
 _TICK_WORD = 3
 """The link tick's place in the file counted in 8-byte words."""
 _HEADER_BYTES = 64
-_SLOT = struct.Struct("<dQ64s96s")
-"""Started (Unix seconds; 0 = nothing runs), attempt, job id, actor; texts are UTF-8, cut, padded with NUL."""
-_SLOT_BYTES = 192
+_SLOT = struct.Struct("<dQ256s96s")
+"""Started (Unix seconds; 0 = nothing runs), attempt, job id, actor; texts are UTF-8, cut, padded with NUL.
+
+A job is found again by its id, so that is cut where no message could carry more."""
+_SLOT_BYTES = 384
 _THREAD = struct.Struct("<QQ")
 _THREAD_AT = _SLOT.size
 """The native id and the Python ident (the one faulthandler prints) of the slot's thread."""

@@ -6,6 +6,7 @@ drain. What is done here is asked for by the arbiter, on the arbiter's thread.
 
 from __future__ import annotations
 
+import secrets
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -20,7 +21,8 @@ from workers.process import recorder
 from workers.process.exits import Exit
 from workers.process.orders import Orders
 from workers.process.pipe import Pipe, Take
-from workers.supervisor import evidence
+from workers.supervisor import burial, evidence
+from workers.supervisor.burial import Burial
 from workers.supervisor.child import SupervisedChild
 from workers.supervisor.evidence import Ended, Evidence
 from workers.supervisor.lifespan import draw_share
@@ -34,6 +36,9 @@ BIRTH_S = 30.0
 
 SAMPLE_S = 1.0
 """Pause between two looks at the children's memory."""
+
+Bury = Callable[[Burial], object]
+"""Write down a dead child and the strikes of those that ran in it; never waits."""
 
 Start = Callable[[Orders, socket.socket], int]
 """Start the child that the orders name with that end of its pipe; return its pid, 0 if it will tell it itself."""
@@ -52,6 +57,7 @@ class Crew:
         orders_for: Callable[[Post], Orders],
         start: Start,
         clock: Clock,
+        write_down: Bury = lambda _: None,
     ) -> None:
         self.posts = list(posts)
         self.nurseries = nurseries
@@ -63,6 +69,8 @@ class Crew:
         self._orders_for = orders_for
         self._start = start
         self._clock = clock
+        self._write_down = write_down
+        self._host = socket.gethostname()
 
     # --- Wanted ------------------------------------------------------------------------------
 
@@ -111,7 +119,7 @@ class Crew:
         self, post: Post, nursery: NurseryHandle | None, relieves: SupervisedChild | None = None
     ) -> SupervisedChild:
         """Start a child for the post, or one that waits to take it over; `OSError` when the machine is short."""
-        orders = msgspec.structs.replace(self._orders_for(post), paused=self.paused)
+        orders = msgspec.structs.replace(self._orders_for(post), paused=self.paused, life=secrets.token_hex(8))
         ours, theirs = socket.socketpair()
         with theirs, ExitStack() as unless_started:
             unless_started.callback(ours.close)
@@ -189,6 +197,7 @@ class Crew:
         """Keep what the dead child counted, tell what it left, and see when its post may be filled again."""
         now = self._clock.monotonic()
         left = evidence.collect(child.orders, ended.pid)
+        self._strike(burial.bury(child, ended, left, self._host))
         self.children.remove(child)
         child.pipe.close()
         self.tallies.fold(ended.pid)
@@ -199,6 +208,23 @@ class Crew:
             well = ended.code == Exit.DRAINED and child.ready_s is not None
             child.post.vacate(now, ended.pid, child.healthy_s(now), ended_well=well)
             self._tell_loop(child)
+
+    def _strike(self, dead: Burial) -> None:
+        """Hand the burial on, then tell it: whose strikes are looked up waits for them."""
+        self._write_down(dead)
+        for strike in dead.strikes:
+            self.tallies.count_struck(strike.actor, strike.why)
+            events.emit(
+                events.JOB_STRUCK,
+                job=strike.job_id,
+                actor=strike.actor,
+                attempt=strike.attempt,
+                why=strike.why,
+                how=strike.how,
+                beside=strike.beside,
+                peak_mib=strike.peak_mib,
+                ran_s=strike.ran_s,
+            )
 
     def _has_heir(self, dead: SupervisedChild) -> bool:
         """Give the dead child's post to the one that was to relieve it, if there is one."""

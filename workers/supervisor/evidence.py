@@ -12,7 +12,7 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from workers.process import faultfile, recorder
+from workers.process import faultfile, lastlines, recorder
 from workers.process.exits import Exit
 from workers.process.faultfile import Fault
 from workers.process.orders import KINDS, Orders
@@ -48,10 +48,11 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was left: jobs that ran, and the fault that names one of them."""
+    """What was left: jobs that ran, the fault that names one of them, and the last lines of the log."""
 
     running: tuple[Running, ...] = ()
     fault: Fault | None = None
+    lines: str = ""
 
     @property
     def blamed(self) -> tuple[Running, ...]:
@@ -63,7 +64,11 @@ class Evidence:
 
 def collect(orders: Orders, pid: int) -> Evidence:
     """Read a dead child's files and remove them."""
-    evidence = Evidence(tuple(recorder.read(orders.file(pid, "flight"))), faultfile.read(orders.file(pid, "fault")))
+    evidence = Evidence(
+        tuple(recorder.read(orders.file(pid, "flight"))),
+        faultfile.read(orders.file(pid, "fault")),
+        lastlines.read(orders.file(pid, "lines")),
+    )
     for kind in KINDS:
         orders.file(pid, kind).unlink(missing_ok=True)
     return evidence

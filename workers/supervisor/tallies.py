@@ -11,7 +11,7 @@ import functools
 from collections.abc import Iterable, Mapping
 
 from smena.telemetry import events
-from smena.telemetry.metric import CHILDREN, CHILDREN_REPLACED
+from smena.telemetry.metric import CHILDREN, CHILDREN_REPLACED, STRIKES
 from smena.telemetry.plain_text import error_text
 from smena.telemetry.tally import Snapshot, empty, merge, without_gauges
 
@@ -36,6 +36,10 @@ class Tallies:
     def count_replaced(self, role: str) -> None:
         """Count one child put in the place of another."""
         self._base = _added(self._base, {"counters": {CHILDREN_REPLACED.name: {role: 1}}})
+
+    def count_struck(self, actor: str, why: str) -> None:
+        """Count one job that is under suspicion, or to blame, for a death."""
+        self._base = _added(self._base, {"counters": {STRIKES.name: {f"{actor}|{why}": 1}}})
 
     def figures(self, children: Mapping[str, float]) -> tuple[Snapshot, ...]:
         """Return all figures, of the dead and the living, and the number of children by role and state.

@@ -61,7 +61,7 @@ def _live(orders: Orders, end: socket.socket, prepare: Callable[[Orders], tuple[
     child.start()
     try:
         settings, run = prepare(orders)
-        logs.configure(settings.telemetry, child.name, profile=settings.profile)
+        logs.configure(settings.telemetry, child.name, profile=settings.profile, last_lines=child.last_lines())
         code = int(run(settings, child))
         return int(Exit.CRASHED) if child.had_mishap and code == Exit.DRAINED else code
     except Misconfigured as refusal:

@@ -15,8 +15,10 @@ from typing import Any, NamedTuple
 from smena.backoff import Backoff
 from smena.clock import SYSTEM, Deadline
 from smena.errors import Misconfigured
+from smena.records.strikes import Strikes
 from smena.settings import Settings, judge
 from smena.settings.service_manager import service_manager
+from smena.store.database import Database
 from smena.telemetry import events, logs
 from smena.telemetry.plain_text import error_text
 from smena.version import __version__
@@ -25,6 +27,7 @@ from workers.process.exits import Exit
 from workers.process.orders import Orders
 from workers.supervisor.arbiter import Arbiter
 from workers.supervisor.budgets import Budgets
+from workers.supervisor.burial import Burial
 from workers.supervisor.crew import Crew
 from workers.supervisor.evidence import sweep
 from workers.supervisor.fleet_view import FleetView
@@ -34,6 +37,7 @@ from workers.supervisor.nurseries import Nurseries
 from workers.supervisor.nursery import NurseryHandle
 from workers.supervisor.port import Board, Port
 from workers.supervisor.post import Post, Role
+from workers.supervisor.registrar import Registrar
 from workers.supervisor.scale import Scale
 from workers.supervisor.signals import SignalQueue
 from workers.supervisor.state_file import StateFile, remove_abandoned
@@ -70,7 +74,7 @@ def run_supervisor(roles: Sequence[Role], settings: Settings, overrides: Mapping
         port = owned.enter_context(_port(settings, board))
         _tell_start(settings, state.folder, port.number)
         new_post = functools.partial(Post, backoff=_backoff(settings))
-        crew = _crew(roles, new_post, overrides, state.folder)
+        crew = _crew(roles, new_post, overrides, state.folder, owned.enter_context(_register(settings)))
         budgets = Budgets(settings.worker.drain_s, settings.supervisor.kill_grace_s, settings.supervisor.ready_s)
         arbiter = Arbiter(
             crew,
@@ -100,8 +104,28 @@ def _backoff(settings: Settings) -> Backoff:
     return Backoff(settings.supervisor.restart_base_s, cap_s, floor_s=min(0.05, cap_s))
 
 
+@contextmanager
+def _register(settings: Settings) -> Iterator[Callable[[Burial], object]]:
+    """Write the dead down where the workers of all hosts look them up."""
+    if settings.database.url is None:
+        yield lambda _: None
+        return
+    database = Database(settings.database, "supervisor", pool_size=1)
+    registrar = Registrar(Strikes(database))
+    registrar.start()
+    try:
+        yield registrar.bury
+    finally:
+        registrar.stop(Deadline.within(_CLOSING_S, SYSTEM))
+        database.close()
+
+
 def _crew(
-    roles: Sequence[Role], new_post: Callable[[Role, int], Post], overrides: Mapping[str, Any], folder: Path
+    roles: Sequence[Role],
+    new_post: Callable[[Role, int], Post],
+    overrides: Mapping[str, Any],
+    folder: Path,
+    write_down: Callable[[Burial], object],
 ) -> Crew:
     def orders_for(post: Post) -> Orders:
         return Orders(
@@ -120,9 +144,8 @@ def _crew(
         for post in posts
         if post.role.forked and post.number == 0
     }
-    return Crew(
-        posts, Nurseries(nurseries), orders_for, functools.partial(start_program, "workers.wiring.child"), SYSTEM
-    )
+    start = functools.partial(start_program, "workers.wiring.child")
+    return Crew(posts, Nurseries(nurseries), orders_for, start, SYSTEM, write_down)
 
 
 def _publish(readers: tuple[Board, Herald, StateFile], host: str, port: int, view: FleetView) -> None:

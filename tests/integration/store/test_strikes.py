@@ -8,7 +8,8 @@ import sqlalchemy as sa
 
 from smena.clock import SYSTEM, Deadline
 from smena.guarantees.life import Life
-from smena.records.strikes import Start, Strike, Strikes
+from smena.records.strike import Start, Strike
+from smena.records.strikes import Strikes
 from smena.store.database import Database
 from tests.fixtures.eventually import eventually
 

@@ -1,0 +1,152 @@
+"""Against whom a death is held, and that a database that is away delays nobody but the record."""
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from smena.backoff import Backoff
+from smena.clock import SYSTEM, Deadline
+from smena.errors import DatabaseLost
+from smena.records.strike import Strike
+from tests.fixtures.eventually import eventually
+from workers.process import lastlines
+from workers.process.exits import Exit
+from workers.process.faultfile import Fault
+from workers.process.lastlines import LastLines
+from workers.process.orders import Orders
+from workers.process.pipe import Pipe
+from workers.process.recorder import Running
+from workers.supervisor.burial import Burial, bury
+from workers.supervisor.child import SupervisedChild
+from workers.supervisor.culprit import Culprit
+from workers.supervisor.evidence import Ended, Evidence
+from workers.supervisor.post import Post, Role
+from workers.supervisor.registrar import Registrar
+
+ORDERS = Orders(role="worker", module="m", post=0, supervisor_pid=1, state_dir="/nowhere", life="this one")
+KILLED = Ended(12, None, signal.SIGKILL, peak_kib=4096)
+
+
+@pytest.fixture
+def child() -> Iterator[SupervisedChild]:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        child = SupervisedChild(Post(Role("worker", "m"), 0, Backoff(0.2, 10)), ORDERS, Pipe(ours), 0.0, pid=12)
+        yield child
+        child.pipe.close()
+
+
+def ran(*threads: int) -> tuple[Running, ...]:
+    return tuple(Running(slot, f"job{slot}", "a.b", 1, 1.0, thread, thread) for slot, thread in enumerate(threads))
+
+
+def struck(child: SupervisedChild, ended: Ended, left: Evidence) -> list[tuple[str, str]]:
+    return [(strike.job_id, strike.why) for strike in bury(child, ended, left, "here").strikes]
+
+
+def test_p21_all_that_ran_in_a_killed_process_are_suspected(child: SupervisedChild) -> None:
+    strikes = bury(child, KILLED, Evidence(ran(1, 2), lines="last"), "here").strikes
+    told = [(one.job_id, one.why, one.beside, one.how, one.peak_mib, one.lines, one.life) for one in strikes]
+    assert told == [(f"job{n}", "suspected", 2, "SIGKILL", 4, "last", "this one") for n in (0, 1)]
+    assert all(one.ran_s and one.ran_s > 1 for one in strikes)
+
+
+def test_p21_the_job_whose_thread_the_fault_names_is_struck_alone(child: SupervisedChild) -> None:
+    left = Evidence(ran(1, 2, 3), Fault("Segmentation fault", 2, "where"))
+    assert struck(child, Ended(12, None, signal.SIGSEGV), left) == [("job1", "fault")]
+
+
+def test_p21_a_fault_on_the_event_loop_strikes_those_that_share_it(child: SupervisedChild) -> None:
+    left = Evidence(ran(1, 2, 2), Fault("Segmentation fault", 2, "where"))
+    assert struck(child, Ended(12, None, signal.SIGSEGV), left) == [("job1", "suspected"), ("job2", "suspected")]
+
+
+def test_p21_a_job_for_whose_sake_the_process_was_killed_is_struck_alone(child: SupervisedChild) -> None:
+    child.killed, child.culprit = True, Culprit("job1", "a.b", 1, 1, "hard_limit")
+    assert struck(child, KILLED, Evidence(ran(1, 2))) == [("job1", "hard_limit")]
+
+
+@pytest.mark.parametrize("code", [0, 1, 77])
+def test_p21_a_job_that_exits_the_process_is_suspected_whatever_its_code(child: SupervisedChild, code: int) -> None:
+    assert struck(child, Ended(12, code), Evidence(ran(1))) == [("job0", "suspected")]
+
+
+@pytest.mark.parametrize("code", [Exit.DRAINED, Exit.DRAIN_OVERRAN, Exit.CRASHED])
+def test_p19_a_drain_is_held_against_nobody(child: SupervisedChild, code: Exit) -> None:
+    child.draining = True
+    assert struck(child, Ended(12, code), Evidence(ran(1))) == []
+
+
+@pytest.mark.parametrize("ended", [Ended(12, Exit.ENDED_NOW), Ended(12, Exit.PARENT_LOST)])
+def test_p19_a_process_told_to_end_at_once_is_held_against_nobody(child: SupervisedChild, ended: Ended) -> None:
+    assert struck(child, ended, Evidence(ran(1))) == []
+
+
+def test_p19_a_child_that_the_supervisor_killed_for_being_late_is_held_against_nobody(child: SupervisedChild) -> None:
+    child.killed = True
+    assert struck(child, KILLED, Evidence(ran(1))) == []
+
+
+class Away:
+    """A register that cannot be reached for a while."""
+
+    def __init__(self, refusals: int) -> None:
+        self.written: list[str] = []
+        self.refusals = refusals
+
+    def bury(self, life: str, found: Sequence[Strike]) -> None:  # noqa: ARG002
+        self.refusals -= 1
+        if self.refusals >= 0:
+            raise DatabaseLost
+        self.written.append(life)
+
+
+def test_burials_wait_in_order_for_a_database_that_is_away() -> None:
+    away = Away(3)
+    registrar = Registrar(away)
+    registrar.start()
+    for life in ("a", "b", "c"):
+        registrar.bury(Burial(life))
+    eventually(lambda: away.written == ["a", "b", "c"])
+    assert registrar.stop(Deadline.within(5, SYSTEM))
+
+
+def test_a_supervisor_that_ends_writes_its_last_burials_first() -> None:
+    away = Away(0)
+    registrar = Registrar(away)
+    registrar.bury(Burial("a"))
+    registrar.start()
+    assert registrar.stop(Deadline.within(5, SYSTEM))
+    assert away.written == ["a"]
+
+
+def test_the_last_lines_of_a_log_outlive_whoever_wrote_them(tmp_path: Path) -> None:
+    path = tmp_path / "7.lines"
+    writer = LastLines(path).writer()
+    for number in range(5_000):
+        assert writer.write(f"line {number}\n".encode())
+    assert lastlines.read(path).splitlines() == [f"line {number}" for number in range(4_990, 5_000)]
+    assert writer.write(b"x" * 50_000 + b"\n")
+    assert set(lastlines.read(path)) <= {"x"}
+    assert lastlines.read(tmp_path / "none") == ""
+
+
+def test_lines_of_many_threads_are_whole(tmp_path: Path) -> None:
+    path = tmp_path / f"{os.getpid()}.lines"
+    writer = LastLines(path).writer()
+
+    def write(name: str) -> None:
+        for _ in range(500):
+            writer.write(f"{name * 50}\n".encode())
+
+    threads = [threading.Thread(target=write, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(len(set(line)) == 1 and len(line) == 50 for line in lastlines.read(path).splitlines())
