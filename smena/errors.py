@@ -167,6 +167,12 @@ class NoQueue(Permanent):
     code = "no_queue"
 
 
+class IdReused(Permanent):
+    """Another job was settled under the same id; give each job an id of its own."""
+
+    code = "id_reused"
+
+
 class NotPicklable(Permanent):
     """A CPU step's function, arguments or result cannot cross to another process."""
 

@@ -150,6 +150,19 @@ def decode(body: bytes, properties: Properties, queue: str | None = None) -> Job
     )
 
 
+def holds_another_job(body: bytes, job: Job) -> bool:
+    """Say whether a body that was kept under the job's id is of another job: another actor, other arguments.
+
+    A body that cannot be read, or that names another id, is not known to be.
+    """
+    try:
+        kept = _decoder.decode(body)
+    except (msgspec.MsgspecError, RecursionError, ValueError):
+        return False
+    ours = (job.actor, list(job.args), job.kwargs)
+    return kept.message_id == job.id and (kept.actor_name, kept.args, kept.kwargs) != ours
+
+
 def _attempt(retries: object, header: object) -> int:
     """The body is the truth, as Dramatiq counts there; the header its copy."""
     count = _count(retries)

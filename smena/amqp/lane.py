@@ -38,6 +38,7 @@ class Lane:
         self._inbox: deque[Sequence[Pending]] = deque()
         self._waiting: deque[Pending] = deque()
         self._declaring: dict[tuple[str, bool], list[Pending]] = {}
+        self._used: set[str] = set()
         self._unconfirmed = Unconfirmed()
         self._deadlines: deque[Pending] = deque()
         self._timer_is_set = False
@@ -148,12 +149,20 @@ class Lane:
 
     def _declared(self, key: tuple[str, bool], error: SmenaError | None) -> None:
         aside = self._declaring.pop(key, [])
+        if error is None:
+            self._tell_if_unattended(key[0])
         if error is None or isinstance(error, BrokerLost):
             self._waiting.extendleft(reversed(aside))
             self._pump()
             return
         for pending in aside:
             self._settle(pending, error)
+
+    def _tell_if_unattended(self, queue: str) -> None:
+        """Tell once, at the first use: after a restart of the broker consumers may only be slower than we are."""
+        if queue not in self._used and self._declarer.is_unattended(queue):
+            events.emit(events.QUEUE_UNATTENDED, queue=queue)
+        self._used.add(queue)
 
     def _write(self, channel: int, pending: Pending) -> None:
         outgoing = pending.outgoing

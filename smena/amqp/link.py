@@ -24,8 +24,10 @@ from smena.amqp.loop import Loop
 from smena.amqp.stream import Stream, Streams
 from smena.backoff import Backoff, Pause
 from smena.clock import SYSTEM, Clock, Deadline
+from smena.errors import Misconfigured
 from smena.settings.groups import Amqp
 from smena.telemetry import events
+from smena.telemetry.plain_text import error_text
 
 _PIKA_LOG = logging.getLogger("pika")
 _CLOSE_POLITELY_S = 1.0
@@ -284,7 +286,10 @@ class Connection:
 def _parameters(settings: Amqp, name: str) -> Sequence[pika.URLParameters]:
     made = []
     for url in settings.required_urls():
-        parameters = pika.URLParameters(url)
+        try:
+            parameters = pika.URLParameters(url)
+        except ValueError as error:  # of a value after the question mark, which it names; the password stands before
+            raise Misconfigured(f"amqp.urls: {error_text(error)}") from None
         parameters.heartbeat = settings.heartbeat_s
         parameters.blocked_connection_timeout = None  # blocking is waited out, each publish has its deadline
         parameters.socket_timeout = settings.connect_timeout_s

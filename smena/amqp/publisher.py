@@ -33,7 +33,9 @@ from smena.job import Job
 from smena.settings.groups import Amqp
 
 _GRACE_S: Final = 5.0
-"""Beyond the deadline a blocking call waits so long for the link thread; then the thread is stuck."""
+"""Beyond the deadline a call that waits, waits so long for the link thread; then the thread is stuck."""
+
+_STUCK: Final = "the link thread does not answer"
 
 _CHUNK: Final = 200
 """`send_many` hands over so many at a time: enough to fill a socket write, few enough to start early."""
@@ -115,7 +117,10 @@ class Publisher:
             loop.call_soon_threadsafe(_fulfil, future, outcomes)
 
         self.publish([self.outgoing_for(job, delay_s)], done)
-        error = (await future)[0]
+        try:
+            error = (await asyncio.wait_for(future, self._patience_s()))[0]
+        except TimeoutError:
+            raise PublishTimeout(_STUCK) from None
         if error is not None:
             raise error
 
@@ -131,8 +136,10 @@ class Publisher:
         return self._collect([self._publish_chunk(outgoings[at : at + _CHUNK]) for at in starts])
 
     def _collect(self, receipts: Sequence[Receipt]) -> Outcomes:
-        patience_s = self._settings.publish_timeout_s + _GRACE_S
-        return [outcome for receipt in receipts for outcome in receipt.wait(patience_s)]
+        return [outcome for receipt in receipts for outcome in receipt.wait(self._patience_s())]
+
+    def _patience_s(self) -> float:
+        return self._settings.publish_timeout_s + _GRACE_S
 
     def _refuse_link_thread(self) -> None:
         if self._connection.thread.is_current():
@@ -206,7 +213,7 @@ class Receipt:
     def wait(self, patience_s: float) -> Outcomes:
         """Return the outcomes; raise `PublishTimeout` when the link thread is stuck."""
         if not self._lock.acquire(timeout=patience_s):
-            raise PublishTimeout("the link thread does not answer")
+            raise PublishTimeout(_STUCK)
         for place, error in self.refused:  # ascending, so each lands in its own place
             self._outcomes.insert(place, error)
         return self._outcomes

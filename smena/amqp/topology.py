@@ -17,6 +17,7 @@ from smena.amqp import arguments
 from smena.amqp.arguments import Binding, Declaration, Exchange, Queue
 from smena.amqp.faults import refused_declaration
 from smena.amqp.link import Connection
+from smena.amqp.names import work_queue
 from smena.errors import BrokerLost, SmenaError
 from smena.telemetry import events
 
@@ -45,12 +46,17 @@ class Declarer:
         self._opening = False
         self._busy = False
         self._done: set[Hashable] = set()
+        self._unattended: set[str] = set()
         self._tasks: deque[Task] = deque()
         connection.listen(self)
 
     def knows(self, queue: str, *, delayed: bool = False) -> bool:
         """Say whether the queue (and the levels, and its binding to them) was declared in this epoch."""
         return (queue, delayed) in self._done
+
+    def is_unattended(self, queue: str) -> bool:
+        """Say whether nobody took from the queue when it was declared."""
+        return work_queue(self._prefix, queue) in self._unattended
 
     def forget(self, queue: str) -> None:
         """Declare the queue again before its next use: it seems to be gone."""
@@ -130,9 +136,13 @@ class Declarer:
             self._done.add(task.key)
             self._finish(None)
             return
-        _declare(channel, task.plan[task.step], lambda _frame: self._stepped(channel, task))
+        _declare(channel, task.plan[task.step], lambda frame: self._stepped(channel, task, frame))
 
-    def _stepped(self, channel: Channel, task: Task) -> None:
+    def _stepped(self, channel: Channel, task: Task, frame: Any) -> None:
+        declaration = task.plan[task.step]
+        if isinstance(declaration, Queue):
+            change = self._unattended.discard if frame.method.consumer_count else self._unattended.add
+            change(declaration.name)
         if channel is self._channel and self._tasks and self._tasks[0] is task:
             task.step += 1
             self._step(channel)

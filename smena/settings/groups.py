@@ -34,7 +34,8 @@ class Amqp(Group):
     """The connection to RabbitMQ."""
 
     urls: AmqpUrls = ()
-    """Addresses of the broker's nodes, tried in turn; `SMENA_AMQP_URL` is the same setting."""
+    """Addresses of the broker's nodes, tried in turn; `SMENA_AMQP_URL` is the same setting. After a `?`: `ssl_options`,
+    `channel_max`, `frame_max`; heartbeat and timeouts are settings here and those of the address do not count."""
 
     prefix: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,40}$")] = "smena"
     """First word of every queue and exchange name."""
@@ -199,7 +200,7 @@ class Supervisor(Group):
     """Address on which metrics and probes are served."""
 
     metrics_port: Annotated[int, Field(ge=0, le=65_535), Unit("port")] = 9191
-    """Port of metrics and probes; 0 takes a free one and prints it."""
+    """Port of metrics and probes, one for each supervisor of a host; 0 takes a free one and prints it."""
 
     state_dir: Path | None = None
     """Folder of flight recorders and fault files; unset means a private one under the system's temporary folder."""

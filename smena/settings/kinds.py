@@ -7,10 +7,27 @@ text. Lists are written with commas there: ``SMENA_BOOKS=actors.sales,actors.mai
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
-from urllib.parse import SplitResult, urlsplit
+from difflib import get_close_matches
+from typing import Annotated, Any, Final
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, SecretStr, StringConstraints
+
+AMQP_PARAMETERS: Final = (
+    "blocked_connection_timeout",
+    "channel_max",
+    "client_properties",
+    "connection_attempts",
+    "frame_max",
+    "heartbeat",
+    "locale",
+    "retry_delay",
+    "socket_timeout",
+    "ssl_options",
+    "stack_timeout",
+    "tcp_options",
+)
+"""What may follow the question mark of an AMQP address: pika's own words. Those with a setting are overridden by it."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +65,17 @@ def _amqp_url(value: SecretStr) -> SecretStr:
     parts = _parts(value.get_secret_value(), reads)
     if parts.scheme not in {"amqp", "amqps"} or not parts.hostname:
         raise ValueError(reads)
+    for name in parse_qs(parts.query, keep_blank_values=True):
+        if name not in AMQP_PARAMETERS:
+            raise ValueError(_no_such_parameter(name))
     return value
+
+
+def _no_such_parameter(name: str) -> str:
+    """Say what may stand there, but not what does: it could be the rest of a password."""
+    near = get_close_matches(name, AMQP_PARAMETERS, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(AMQP_PARAMETERS)}"
+    return f"an AMQP address has a parameter that nothing reads; {hint}"
 
 
 def _database_url(value: SecretStr) -> SecretStr:

@@ -385,6 +385,13 @@ PUBLISH_FAILED = Event(
     {"job": "id of the job", "actor": "name of the actor", "queue": "where it was to go", **_ERROR},
 )
 
+QUEUE_UNATTENDED = Event(
+    "queue.unattended",
+    "warning",
+    "This process sends to a queue from which nobody takes: its workers are not up yet, or its name is mistyped.",
+    {"queue": "logical name"},
+)
+
 RELAY_CLAIM_LOST = Event(
     "relay.claim_lost",
     "warning",

@@ -15,6 +15,8 @@ from tests.fixtures.fix_broker import BrokerView
 
 ROWS = "SELECT job_id, attempt, kind, confirmed_at IS NOT NULL FROM smena.settlements ORDER BY attempt"
 
+LETTERS = "SELECT reason, actor FROM smena.dead_letters WHERE strpos(job_id, '~') = {} ORDER BY actor"
+
 
 def test_p14_two_copies_of_one_attempt_become_one_next_attempt(real_fleet: RealFleet, broker: BrokerView) -> None:
     job = book.bug.message("twice")
@@ -47,6 +49,26 @@ def test_a_settled_attempt_does_not_run_again_and_its_stored_message_goes_out(
     real_fleet.send(job)
     eventually(lambda: real_fleet.effects() == {"instead": 1})
     assert [event["job"] for event in real_fleet.events("settle.resumed")] == [job.id]
+
+
+def test_an_id_that_two_different_jobs_have_costs_the_second_its_run_but_drops_neither(
+    real_fleet: RealFleet, broker: BrokerView
+) -> None:
+    first = book.bug.message("first")
+    others = [book.bug.message("other").replace(id=first.id), book.broken_rule.message("x").replace(id=first.id)]
+    late = book.note.message("late").replace(id=first.id, attempt=2)
+    real_fleet.up(roles="worker,archivist")
+    real_fleet.send(first)
+    eventually(lambda: real_fleet.rows(LETTERS.format(0)) == [("unexpected", "jobs.bug")])
+
+    real_fleet.send(*others, late)
+
+    buried = LETTERS.format(len(first.id) + 1)
+    eventually(lambda: len(real_fleet.rows(buried)) == 3)
+    assert real_fleet.rows(buried) == [("id_reused", f"jobs.{name}") for name in ("broken_rule", "bug", "note")]
+    assert broker.depth(names.work_queue(broker.prefix, "jobs")) == 0
+    assert not real_fleet.effects()
+    assert not real_fleet.events("job.lost")
 
 
 def test_a_first_delivery_is_not_dropped_for_a_row_of_its_attempt(real_fleet: RealFleet) -> None:

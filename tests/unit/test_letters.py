@@ -48,6 +48,15 @@ def test_a_job_is_known_by_its_id_and_attempt() -> None:
     assert letter.body == wire.body
 
 
+def test_a_job_whose_id_was_another_jobs_has_a_row_of_its_own() -> None:
+    properties = Properties(headers={"smena-reason": "id_reused"})
+    bodies = [codec.encode(Job(actor="sales.record", queue="sales", args=(n,), id="used")).body for n in (1, 1, 2)]
+    one, again, other = (read(body, properties) for body in bodies)
+    assert one.job_id.startswith("used~")
+    assert one.job_id == again.job_id
+    assert one.job_id != other.job_id
+
+
 def test_what_is_no_job_is_known_by_its_bytes() -> None:
     properties = Properties(headers={"smena-reason": "undecodable", "smena-attempt": 1}, type="sales.record")
     one, again, other = read(b"\xff", properties), read(b"\xff", properties), read(b"\xfe", properties)

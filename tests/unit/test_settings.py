@@ -173,6 +173,21 @@ def test_an_address_without_a_host_or_of_another_kind_refuses_to_boot(variable: 
 
 
 @pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("heartbeet=5", "did you mean heartbeat?"),
+        ("heartbeat=5&chanel_max=7", "did you mean channel_max?"),
+        ("hunter22", "there are blocked_connection_timeout, channel_max,"),
+    ],
+)
+def test_an_unknown_parameter_of_an_amqp_address_refuses_to_boot_with_a_suggestion(query: str, said: str) -> None:
+    with pytest.raises(Misconfigured, match="a parameter that nothing reads") as refused:
+        load(env={"SMENA_AMQP_URL": f"amqp://u:hunter22@host/vhost?{query}"})
+    assert said in str(refused.value)
+    assert "hunter22" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
     ("variable", "address"),
     [
         ("SMENA_AMQP_URL", "amqps://u:p%40ss@[::1]/vhost?heartbeat=5"),

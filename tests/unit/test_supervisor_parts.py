@@ -155,7 +155,9 @@ def test_the_port_answers_while_another_client_says_nothing() -> None:
     with socket.create_connection(("127.0.0.1", port.number)):
         with urllib.request.urlopen(f"http://127.0.0.1:{port.number}/ready", timeout=5) as answer:
             assert answer.read() == b"ok\n"
-        with pytest.raises(Misconfigured, match="SMENA_SUPERVISOR_METRICS_PORT"):
+        with pytest.raises(
+            Misconfigured, match="each supervisor of a host needs a port of its own: set SMENA_SUPERVISOR_METRICS_PORT"
+        ):
             Port("127.0.0.1", port.number, board.answer).start()
     assert port.stop(Deadline.within(5, SYSTEM))
 

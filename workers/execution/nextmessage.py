@@ -92,7 +92,9 @@ class NextMessages:
     def _dead(self, delivery: Delivery, job: Job | None, outcome: Dead) -> Pending:
         death = self._death(delivery, job, outcome)
         letter = self._publisher.dead_letter(delivery.queue, delivery.body, _readable(delivery), death)
-        pending = Pending(delivery, letter, "dead", job, key=None if job is None else (job.id, job.attempt))
+        pending = Pending(delivery, letter, "dead", job)
+        if job is not None:
+            pending.key, pending.instead = (job.id, job.attempt), self._letter_for(delivery, job)
         error = {} if outcome.error is None else {"error": error_text(outcome.error)}
         events.emit(events.JOB_DEAD, **pending.facts(), reason=outcome.reason, **error)
         return pending

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from smena.amqp import codec
 from smena.amqp.outgoing import Outgoing
 from smena.errors import SmenaError
 from smena.job import Job
@@ -22,7 +23,7 @@ class Pending:
 
     ``job`` is None where the message could not be decoded. ``key`` names the attempt where the outcome
     ends it, which needs a settlement row; ``written`` says that the row is there. ``instead`` makes the
-    dead letter for a message that the publisher finds it can never send.
+    dead letter for a message that can never be sent, or that is not the job's own.
     """
 
     delivery: Delivery
@@ -32,6 +33,15 @@ class Pending:
     key: AttemptKey | None = None
     written: bool = False
     instead: Callable[[SmenaError], Outgoing] | None = None
+
+    def bury(self, error: SmenaError) -> None:
+        """Let the dead letter for that error follow, where one can be made."""
+        if self.instead is not None:
+            self.outgoing, self.kind, self.instead = self.instead(error), "dead", None
+
+    def is_another_job(self, body: bytes) -> bool:
+        """Say whether a body that was kept under this job's id is of another job."""
+        return self.job is not None and codec.holds_another_job(body, self.job)
 
     def attempt(self) -> AttemptKey:
         """Return the key of an outcome that ends an attempt."""

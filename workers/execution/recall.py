@@ -2,7 +2,8 @@
 
 A crash between the confirm of a retry and the ack of its message leaves two copies of one attempt.
 The settlement row tells them apart: an attempt that has one never runs again. If its next message was
-confirmed the copy is acked; if not, the stored message is published once more under its own id.
+confirmed the copy is acked; if not, the stored message is published once more under its own id. A row of
+another job with the same id drops nothing: the job is buried as `id_reused`.
 
 One query answers for all that wait. While PostgreSQL cannot be asked, they wait: not to know is no
 reason to run.
@@ -15,11 +16,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from smena.amqp import codec
 from smena.clock import Deadline
+from smena.errors import IdReused
 from smena.lifecycle import Loop
 from smena.records.settlements import Settled, Settlements
 from smena.telemetry import events
 from workers.middleware.attempt import Attempt
+from workers.middleware.outcome import Dead
 
 BATCH = 500
 IDLE_S = 0.5
@@ -30,6 +34,9 @@ class Resumes(Protocol):
 
     def resume(self, attempt: Attempt, settled: Settled) -> None:
         """Publish the stored next message again, then ack."""
+
+    def settle(self, attempt: Attempt, outcome: Dead) -> None:
+        """Bury it."""
 
 
 class Recall(Loop):
@@ -100,6 +107,8 @@ class Recall(Loop):
             settled = found.get((attempt.job.id, attempt.job.attempt))
             if settled is None:
                 self._start(attempt)
+            elif codec.holds_another_job(settled.message.body, attempt.job):
+                self._settler.settle(attempt, Dead(IdReused.code, IdReused(job=attempt.job.id)))
             else:
                 self._settled_before(attempt, settled)
 

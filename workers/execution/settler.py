@@ -3,7 +3,8 @@
 The order for `Retry` and `Dead` is: the settlement row (where there is PostgreSQL), the confirmed
 publish of the next message, the ack. Any step may fail, and the process may die between two of them;
 the message is then still with the broker, and the row tells the next copy what was decided. A conflict
-on the row means that another copy of this attempt was settled first: this one is dropped.
+on the row means that another copy of this attempt was settled first: this one is dropped. If the row is of
+another job with the same id, this one becomes a dead letter `id_reused`.
 
 All this happens off the threads that run jobs, in batches: one statement and one flight of confirms for
 all that wait. What cannot be made durable now waits here, unacked, and is tried again after a pause; when
@@ -19,7 +20,7 @@ from collections.abc import Callable, Sequence
 from smena.amqp.publisher import Publisher
 from smena.backoff import Backoff, Pause
 from smena.clock import SYSTEM, Clock, Deadline
-from smena.errors import SecondCopy, SmenaError, Unroutable, Unsendable
+from smena.errors import IdReused, SecondCopy, SmenaError, Unroutable, Unsendable
 from smena.lifecycle import Loop
 from smena.records.asked import Attempt as AttemptKey
 from smena.records.settlements import Settlements
@@ -108,9 +109,19 @@ class Settler(Loop):
         for pending in fresh:
             pending.written = pending.key in ours
             ours.discard(pending.attempt())  # of two copies in one batch, the first is settled
-            if not pending.written:
-                self._drop(pending)
+        self._drop_copies(self._settlements, [pending for pending in fresh if not pending.written])
         return [pending for pending in batch if pending.key is None or pending.written]
+
+    def _drop_copies(self, settlements: Settlements, second: Sequence[Pending]) -> None:
+        """Drop the second copies; what is none, but another job with the same id, is to become a dead letter."""
+        first = settlements.find([pending.attempt() for pending in second])
+        for pending in second:
+            settled = first.get(pending.attempt())
+            if settled is not None and pending.is_another_job(settled.message.body):
+                pending.bury(IdReused(job=pending.attempt()[0]))
+                pending.key = None  # the row is the other's
+            else:
+                self._drop(pending)
 
     def _publish(self, batch: list[Pending]) -> None:
         if batch:
@@ -133,8 +144,8 @@ class Settler(Loop):
     def _acked(self, pending: Pending, error: SmenaError | None) -> bool:
         if error is not None:
             events.emit(events.PUBLISH_FAILED, **pending.facts(), error=error_text(error))
-            if isinstance(error, Unsendable) and not isinstance(error, Unroutable) and pending.instead is not None:
-                pending.outgoing, pending.kind, pending.instead = pending.instead(error), "dead", None
+            if isinstance(error, Unsendable) and not isinstance(error, Unroutable):
+                pending.bury(error)
             return False
         pending.delivery.ack()
         if pending.key is not None:

@@ -1,7 +1,7 @@
 """Read a dead letter from a message of any origin: any bytes make a row (P25).
 
 A job is known by its id and attempt, so a letter that is brought twice is one row. What is no job is
-known by a digest of its bytes and properties.
+known by a digest of its bytes and properties; what died because its id was another job's, by both.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from smena.amqp import codec
 from smena.amqp.properties import Properties
 from smena.clock import Clock
-from smena.errors import Undecodable
+from smena.errors import IdReused, Undecodable
 from smena.job import Job
 from smena.records.dead_letters import DeadLetter
 
@@ -52,13 +52,14 @@ def letter_of(
     headers = properties.headers or {}
     job = _job(body, properties, queue)
     died_at = _time(headers.get("smena-died-at")) or clock.now()
+    reason = reason or _text(headers.get("smena-reason")) or _brokers_reason(headers) or UNEXPLAINED
     return DeadLetter(
-        job_id=job.id if job else _digest(body, properties, source),
+        job_id=_row_id(job, reason, body) if job else _digest(body, properties, source),
         attempt=job.attempt if job else _attempt(headers),
         queue=queue,
         source=source,
         actor=job.actor if job else _text(properties.type),
-        reason=reason or _text(headers.get("smena-reason")) or _brokers_reason(headers) or UNEXPLAINED,
+        reason=reason,
         error_class=_text(headers.get("smena-error-class")),
         error_text=error_text or _text(headers.get("smena-error-text")),
         traceback=_text(headers.get("smena-traceback")),
@@ -86,6 +87,11 @@ def _job(body: bytes, properties: Properties, queue: str) -> Job | None:
         return codec.decode(body, properties, queue)
     except Undecodable:
         return None
+
+
+def _row_id(job: Job, reason: str, body: bytes) -> str:
+    """Return the job's id, and something of its own for a job that shares it with another: both have a row."""
+    return f"{job.id}~{hashlib.sha256(body).hexdigest()[:8]}" if reason == IdReused.code else job.id
 
 
 def _digest(body: bytes, properties: Properties, source: str) -> str:

@@ -84,7 +84,8 @@ class Port:
             self._server = _Server((self._host, self._wanted), _handler(self._answer))
         except OSError as failure:
             raise Misconfigured(
-                f"{failure.strerror or failure}; set SMENA_SUPERVISOR_METRICS_PORT (0 takes a free port)",
+                f"{failure.strerror or failure}; each supervisor of a host needs a port of its own: set "
+                "SMENA_SUPERVISOR_METRICS_PORT or --metrics-port (0 takes a free one), or run all roles by `smena up`",
                 host=self._host,
                 port=self._wanted,
             ) from failure

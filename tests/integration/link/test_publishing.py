@@ -15,6 +15,7 @@ from smena.amqp import names
 from smena.amqp.deadletter import Death
 from smena.amqp.outgoing import Outgoing
 from smena.amqp.properties import Properties
+from smena.amqp.publisher import Publisher
 from smena.errors import (
     BrokerBlocked,
     BrokerLost,
@@ -26,6 +27,7 @@ from smena.errors import (
     Unsendable,
 )
 from smena.job import Job
+from smena.telemetry import events
 from tests.fixtures.eventually import eventually
 from tests.integration.link.conftest import Broker, Link, Settle
 from workers.local.services import LocalServices
@@ -47,6 +49,41 @@ def test_a_confirmed_job_lies_in_its_queue_as_dramatiqs_message(
     assert (properties.message_id, properties.type, properties.delivery_mode) == (job.id, "shop.sell", 2)
     assert properties.headers["smena-attempt"] == 1
     assert properties.headers["smena-request-id"] == "r-1"
+
+
+def test_the_first_message_to_a_queue_without_consumers_is_told_once(
+    link: Link, settings: Settle, broker: Broker, queue: str
+) -> None:
+    told: list[dict[str, Any]] = []
+    stop_listening = events.subscribe(lambda one: told.append(dict(one.fields)), only=[events.QUEUE_UNATTENDED])
+    publisher = link.publisher(settings())
+    publisher.send(a_job(queue))
+    broker.channel().basic_consume(names.work_queue("test", queue), lambda *_: None)
+    publisher.send(a_job(queue))
+    link.publisher(settings()).send(a_job(queue))
+    stop_listening()
+    assert told == [{"queue": queue}]
+
+
+async def a_stuck_send(publisher: Publisher, job: Job) -> None:
+    with pytest.raises(PublishTimeout, match="the link thread does not answer"):
+        await publisher.asend(job)
+
+
+def test_an_awaited_send_ends_though_the_link_thread_is_stuck(
+    link: Link, settings: Settle, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("smena.amqp.publisher._GRACE_S", 0.1)
+    publisher, let_go = link.publisher(settings(publish_timeout_s=0.2)), threading.Event()
+    link.thread.post(let_go.wait)
+    asyncio.run(a_stuck_send(publisher, a_job(queue)))
+    let_go.set()
+
+
+def test_a_wrong_value_in_an_address_is_a_clear_error(link: Link, settings: Settle) -> None:
+    with pytest.raises(Misconfigured, match="Invalid channel_max value") as refused:
+        link.connection(settings(urls=(SecretStr("amqp://u:hunter22@localhost/?channel_max=x"),)))
+    assert "hunter22" not in str(refused.value)
 
 
 def test_many_jobs_have_an_outcome_each_in_order(link: Link, settings: Settle, broker: Broker, queue: str) -> None:
