@@ -1,7 +1,7 @@
 """Start, watch and end pool processes, on one thread of its own; nothing is started before the first order.
 
-No order waits for the server to load the books: a kill is done at once. What a running step holds is looked at every
-0.1 s; beyond its bound the step is ended, and so is one whose caller forgot it.
+No order waits for the server to load the books: a kill is done at once. What a running step holds, with all that it has
+started, is looked at every 0.1 s; beyond its bound the step is ended, and so is one whose caller forgot it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from smena.errors import OutOfMemory, PoolBroken, SmenaError, TimedOut
 from smena.lifecycle import Loop
 from smena.telemetry import events
 from workers.execution import pool_frames
+from workers.execution.pool_memory import PoolMemory
 from workers.execution.pool_process import Ending, PoolProcess, Server
-from workers.process import tree
 
 LOOK_S: Final = 0.1
 IDLE_S: Final = 1.0
@@ -55,6 +55,7 @@ class Keeper:
         self._launch = launch
         self._owner = owner
         self._max_bytes, self._recycle_bytes = max_memory_mib * _MIB, recycle_memory_mib * _MIB
+        self._memory = PoolMemory(self._max_bytes)
         self._server: Server | None = None
         self._wanted = 0
         self._is_broken = False
@@ -134,11 +135,12 @@ class Keeper:
 
     def _look(self) -> None:
         """End what holds too much memory, and what its caller should have given back."""
-        for process in self._owner.busy():
-            resident = tree.resident_bytes(process.pid)
-            process.is_worn = process.is_worn or resident > self._recycle_bytes
-            if resident > self._max_bytes:
-                self._condemn(process, OutOfMemory(resident_mib=resident // _MIB))
+        busy = {process.pid: process for process in self._owner.busy()}
+        for pid, held in self._memory.look(busy).items():
+            process = busy[pid]
+            process.is_worn = process.is_worn or held.alone_bytes > self._recycle_bytes
+            if held.together_bytes > self._max_bytes:
+                self._condemn(process, OutOfMemory(resident_mib=held.together_bytes // _MIB))
             elif SYSTEM.monotonic() > process.free_by_s:
                 self._condemn(process, TimedOut("a CPU step was not given back"))
 

@@ -89,15 +89,6 @@ def ending_of(status: int) -> str:
     return f"exit code {os.waitstatus_to_exitcode(status)}"
 
 
-def resident_bytes(pid: int) -> int:
-    """Return the memory that a process holds now; 0 when it has ended."""
-    try:
-        pages = int(Path(f"/proc/{pid}/statm").read_bytes().split()[1])
-    except (OSError, IndexError, ValueError):
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
-
-
 def _members(leader_pid: int) -> set[int]:
     """Return the living descendants of the leader and all else of its session or with its mark, without itself."""
     mark = f"{_MARK}={leader_pid}".encode()

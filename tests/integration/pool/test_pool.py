@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -218,9 +220,61 @@ def test_a_step_may_not_allocate_more_than_its_limit(make_pool: MakePool) -> Non
 def test_memory_that_no_limit_counts_is_seen_from_outside(make_pool: MakePool, tmp_path: Path) -> None:
     pool = make_pool(processes=1, max_memory_mib=200)
     with pytest.raises(OutOfMemory) as greedy:
-        pool.run(steps.hoard_in_children, (300, str(tmp_path / "pid")), 30)
+        pool.run(steps.hoard_outside, (300, str(tmp_path / "pid")), 30)
     assert greedy.value.facts["resident_mib"] > 200
     assert pool.run(steps.add, (1, 1)) == 2
+
+
+def test_memory_of_what_a_step_has_started_counts_with_its_own(make_pool: MakePool, tmp_path: Path) -> None:
+    pool = make_pool(processes=1, max_memory_mib=400)
+    with pytest.raises(OutOfMemory) as greedy:
+        pool.run(steps.hoard_in_programs, (250, 2, str(tmp_path / "family")), 30)
+    assert greedy.value.facts["resident_mib"] > 400
+    family = told_in(tmp_path / "family")
+    eventually(lambda: all(is_gone(pid) for pid in family))
+    assert pool.run(steps.add, (1, 1)) == 2
+
+
+def test_memory_that_a_step_shares_with_its_forks_counts_once(make_pool: MakePool) -> None:
+    assert make_pool(processes=1, max_memory_mib=300).run(steps.share_with_forks, (150, 4), 30) == 4
+
+
+async def test_p30_kills_and_cancellations_at_any_moment_leave_a_pool_that_works(
+    make_pool: MakePool, tmp_path: Path
+) -> None:
+    """A step is cancelled while it waits, is picked up or runs, and processes are killed under all of it."""
+    pool = make_pool(processes=2)
+    chance = random.Random(30)
+    outcomes: Counter[str] = Counter()
+
+    async def step(number: int) -> None:
+        task = asyncio.create_task(pool.arun(steps.note_and_add, (str(tmp_path / str(number)), number, 1)))
+        await asyncio.sleep(chance.uniform(0, 0.004))
+        if number % 3 == 0:
+            task.cancel()
+        try:
+            assert await task == number + 1
+            outcomes["came back"] += 1
+        except asyncio.CancelledError:
+            outcomes["cancelled"] += 1
+        except StepDied:
+            outcomes["died"] += 1
+        except PoolBroken:
+            outcomes["broken"] += 1
+            await asyncio.sleep(0.05)
+
+    for number in range(0, 300, 6):
+        if number % 4 == 0:
+            for process in list(pool._living)[:1]:
+                os.kill(process.pid, signal.SIGKILL)
+        await asyncio.gather(*(step(one) for one in range(number, number + 6)))
+
+    began = [len(path.read_text().split()) for path in tmp_path.iterdir()]
+    assert max(began) == 1
+    assert min(outcomes["came back"], outcomes["cancelled"]) > 0
+    assert await pool.arun(steps.add, (1, 1)) == 2
+    assert pool.standing()["waiting"] == pool.standing()["busy"] == 0
+    assert {process.pid for process in pool._living} == {process.pid for process in pool._idle}
 
 
 def test_a_process_is_replaced_after_its_calls_and_above_its_memory(make_pool: MakePool) -> None:
