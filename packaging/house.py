@@ -95,6 +95,12 @@ def bench(arguments: list[str]) -> int:
     return _become(["-m", "benchmarks", *arguments], extra="bench")
 
 
+def drill(arguments: list[str]) -> int:
+    """Pass on to `smena drill`; without a verb it is `run`."""
+    verb = [] if arguments[:1] in (["list"], ["run"], ["--help"], ["-h"]) else ["run"]
+    return _become([str(VENV / "bin" / "smena"), "drill", *verb, *arguments])
+
+
 def local(arguments: list[str]) -> int:
     """Pass on to `smena local`."""
     return _become([str(VENV / "bin" / "smena"), "local", *arguments])
@@ -153,6 +159,9 @@ COMMANDS: Final = {
     "test": Command("run the tests (arguments go to pytest)", test),
     "check": Command("lint, format, types and import floors; --proofs: each guard is missed when taken out", check),
     "bench": Command("measure beside other systems: drain, publish, latency, outbox, once, cpu", bench),
+    "drill": Command(
+        "make faults on purpose and judge what was lost or doubled: list, NAME…, --all, --controls", drill
+    ),
     "local": Command("private RabbitMQ, PostgreSQL and Valkey: up, down, status, env", local),
     "build": Command("build the wheels smena and smena-fleet into dist/", build),
     "shell": Command("a shell with the services up and their addresses set", shell),

@@ -23,16 +23,16 @@ import psycopg
 from rich.console import Console
 
 from examples.shop import retail_file
-from examples.shop.depths import Depths
 from examples.shop.ending import Ending
 from examples.shop.event_log import EventLog
 from examples.shop.fleet import Fleet, Interference
 from examples.shop.live_table import LiveTable
 from examples.shop.programs import Broken, Program
 from examples.shop.result import Result, result_of
-from examples.shop.stage import Stage
+from examples.shop.stage import QUEUES, Stage
 from examples.shop.standing import Observer, Standing
 from smena.errors import SmenaError
+from workers.drills.queues import QueueView
 
 _EXAMPLE: Final = Path(__file__).resolve().parent.parent / "retail.csv"
 _BOOT_S: Final = 60.0
@@ -117,7 +117,7 @@ class Demo:
 
     def _watch(self, connection: psycopg.Connection[Any], ends: ExitStack, fleet: Program, publisher: Program) -> None:
         """Interfere as soon as that can be done, then wait until the run is quiet or stands still."""
-        depths = Depths(self._stage.amqp_url, self._stage.prefix)
+        depths = QueueView(self._stage.amqp_url, self._stage.prefix, QUEUES)
         ends.callback(depths.close)
         observer = Observer(connection, depths, self._fleet, self._events, self._stage.mail_log)
         moved = now = observer.look(publisher)
@@ -146,7 +146,7 @@ class Demo:
 
     def _left(self) -> int:
         """Return the messages in all queues now that nobody consumes."""
-        depths = Depths(self._stage.amqp_url, self._stage.prefix)
+        depths = QueueView(self._stage.amqp_url, self._stage.prefix, QUEUES)
         try:
             return depths.left()
         finally:

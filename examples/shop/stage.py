@@ -19,12 +19,13 @@ from typing import Final
 
 import psycopg
 
-from examples.shop.depths import Depths
 from smena.errors import Refused
+from workers.drills.queues import QueueView
 from workers.local.services import LocalServices
 
 BOOKS: Final = "actors.sales,actors.payments,actors.mail,actors.receipts"
 MIGRATIONS: Final = "actors:migrations"
+QUEUES: Final = ("sales", "payments", "mail", "receipts")
 
 _CHECKOUT: Final = Path(__file__).resolve().parent.parent.parent
 
@@ -113,7 +114,7 @@ class Stage:
 
     def _strike(self) -> None:
         if self._broker_is_given:
-            depths = Depths(self.amqp_url, self.prefix)
+            depths = QueueView(self.amqp_url, self.prefix, QUEUES)
             depths.delete_all()
             depths.close()
         self.services.down()

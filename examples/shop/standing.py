@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import psycopg
 
-from examples.shop.depths import Depths
 from examples.shop.event_log import EventLog
 from examples.shop.fleet import Fleet
 from examples.shop.programs import Program
 from examples.shop.publisher import Progress
+from workers.drills.queues import QueueView
 
 _DELAY_LATE_S: Final = 2.0
 """So much later than promised a delayed message may come: each level it passes takes a moment."""
@@ -86,7 +86,7 @@ class Observer:
     """Looks at everything at once. The database's counts cost more the larger the run, so they are taken less often."""
 
     def __init__(
-        self, connection: psycopg.Connection[Any], depths: Depths, fleet: Fleet, events: EventLog, mail_log: Path
+        self, connection: psycopg.Connection[Any], depths: QueueView, fleet: Fleet, events: EventLog, mail_log: Path
     ) -> None:
         self._connection = connection
         self._depths = depths

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 HOUSE = ("smena", "sharding", "workers", "actors")
 READERS = ("os.environ", "os.environb", "os.getenv")
-READ_THE_ENVIRONMENT = ("smena/settings/", "workers/local/", "workers/cli/local.py")
+READ_THE_ENVIRONMENT = ("smena/settings/", "workers/local/", "workers/cli/local.py", "workers/cli/drill.py")
 
 
 def sources() -> Iterator[Path]:

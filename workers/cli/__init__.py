@@ -32,6 +32,7 @@ FAMILIES: Final[dict[str, Family]] = {
     "topology": Family("workers.cli.topology:topology", "Declare queues and compare them with the broker's."),
     "dead": Family("workers.cli.dead:dead", "List and show dead letters."),
     "debug": Family("workers.cli.debug:debug", "Look into a running child: its stacks, memory, time."),
+    "drill": Family("workers.cli.drill:drill", "Make faults on purpose and judge what they did."),
     "outbox": Family("workers.cli.outbox:outbox", "Show what waits in the outbox."),
 }
 

@@ -1,4 +1,8 @@
-"""Ask the broker how many messages wait in each of the fleet's queues."""
+"""Ask the broker itself what lies in a fleet's queues, over a connection of one's own.
+
+Part of the judge, so it shares with the fleet only the names of queues: it believes no worker, and speaks to the broker
+as any client does.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +15,19 @@ from pika.exceptions import ChannelClosedByBroker
 
 from smena.amqp import names
 
-QUEUES: Final = ("sales", "payments", "mail", "receipts")
-
 _CANARY: Final = "canary"
 """Where the archivist's probes of the delay levels go; there is one in each level much of the time."""
 
 
-class Depths:
-    """Passive declares over one connection: read-only, and the same on every broker."""
+class QueueView:
+    """The depths of the queues with these logical names: passive declares, the same on every broker."""
 
-    def __init__(self, url: str, prefix: str) -> None:
+    def __init__(self, url: str, prefix: str, queues: Sequence[str]) -> None:
         self._connection = pika.BlockingConnection(pika.URLParameters(url))
         self._channel: BlockingChannel | None = None
         self._prefix = prefix
-        self._work = [names.work_queue(prefix, queue) for queue in QUEUES]
-        self._ends = [*(names.dead_queue(prefix, queue) for queue in QUEUES), names.lost_queue(prefix)]
+        self._work = [names.work_queue(prefix, queue) for queue in queues]
+        self._ends = [*(names.dead_queue(prefix, queue) for queue in queues), names.lost_queue(prefix)]
         self._delays = [names.delay_exchange(prefix, level) for level in range(names.LEVELS)]
 
     def waiting(self) -> int:
@@ -45,11 +47,17 @@ class Depths:
         return self._ready([*self._work, *self._ends]) + sum(self._jobs_in(level) for level in self._delays)
 
     def delete_all(self) -> None:
-        """Remove the fleet's queues and exchanges, for a broker that is not the demo's own."""
+        """Remove the fleet's queues and exchanges, for a broker that others use too."""
         for queue in (*self._work, *self._ends, *self._delays, names.canary_queue(self._prefix)):
             self._open().queue_delete(queue)
         for exchange in (*self._delays, names.due_exchange(self._prefix), names.lost_queue(self._prefix)):
             self._open().exchange_delete(exchange)
+
+    def purge(self) -> None:
+        """Remove all messages of jobs, also delayed ones."""
+        for queue in (*self._work, *self._ends, *self._delays):
+            if self._depth(queue):
+                self._open().queue_purge(queue)
 
     def close(self) -> None:
         """Close the connection."""

@@ -1,0 +1,41 @@
+"""Short forms of the drills: the fault bites, the verdict holds, and without the guard it does not."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.fix_database import _database, url_of
+from workers.drills.catalogue import drills
+from workers.drills.drill import Control
+from workers.drills.runner import hold
+from workers.drills.stage import Stage
+from workers.local.services import LocalServices
+
+
+@pytest.fixture(scope="module")
+def stage(services: LocalServices, server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """Give a stage on the session's services, with a database and a queue prefix of its own."""
+    folder: Path = tmp_path_factory.mktemp("drills")
+    with _database(server_url) as name:
+        own = {"SMENA_LOCAL_DIR": str(folder), "SMENA_DATABASE_URL": url_of(server_url, name)}
+        stage = Stage({**os.environ, **services.env(), **own})
+        with stage.set(keep=False):
+            yield stage
+
+
+def test_a_killed_workers_jobs_run_again_and_none_is_lost_doubled_or_blamed(stage: Stage) -> None:
+    report = hold(drills()["kill-worker"], stage, seconds=0.5)
+    assert report.passed, report.lines()
+    assert report.bite >= 6
+    assert report.verdict.accepted == report.verdict.effects > 0
+
+
+@pytest.mark.parametrize(("guard", "must_be"), [("ack-first", "lost"), ("no-once-key", "doubled")])
+def test_the_judge_notices_when_a_guard_is_out(stage: Stage, guard: str, must_be: str) -> None:
+    drill = drills()["kill-worker"]
+    [control] = [one for one in drill.controls if one == Control(guard, must_be)]  # type: ignore[arg-type]
+    report = hold(drill, stage, control, seconds=0.5)
+    assert report.passed, report.lines()
+    assert must_be in report.verdict.faults()

@@ -1,0 +1,57 @@
+"""Each drill is one file with one page, and says enough of itself."""
+
+import pytest
+from click.testing import CliRunner
+
+from tests.fixtures import page
+from workers.cli import main as smena
+from workers.drills import deaths, weather
+from workers.drills.bar import Bar, worst_of_hundred
+from workers.drills.catalogue import drills
+from workers.drills.drill import Drill
+from workers.drills.unguarded import GUARDS
+
+DRILLS = drills().values()
+
+
+def test_every_drill_has_its_page_and_every_page_its_drill() -> None:
+    pages = {path.stem for path in (page.ROOT / "docs" / "runbooks").glob("drill-*.md")}
+    assert pages == {f"drill-{drill.name}" for drill in DRILLS}
+
+
+@pytest.mark.parametrize("drill", DRILLS, ids=lambda drill: drill.name)
+def test_a_drill_is_named_after_its_file_and_proves_that_it_bites(drill: Drill) -> None:
+    room = deaths if drill.group == "deaths" else weather
+    assert drill.fault.__module__ == f"{room.__name__}.{drill.name.replace('-', '_')}"
+    assert drill.least_bite > 0
+    assert {control.guard for control in drill.controls} <= GUARDS.keys()
+
+
+@pytest.mark.parametrize("drill", DRILLS, ids=lambda drill: drill.name)
+def test_the_page_of_a_drill_says_what_happens_what_to_do_and_how_to_rehearse(drill: Drill) -> None:
+    text = page.read(f"docs/runbooks/drill-{drill.name}.md")
+    for part in ("**What happens.**", "**What the fleet does by itself.**", "**By hand on the day.**", "**Rehearse.**"):
+        assert part in text, part
+    assert f"`smena drill run {drill.name}`" in text
+
+
+def test_the_list_names_all_drills() -> None:
+    shown = CliRunner().invoke(smena, ["drill", "list"]).output
+    assert [line.split()[0] for line in shown.splitlines()] == [drill.name for drill in DRILLS]
+
+
+def test_an_unknown_drill_and_no_drill_at_all_are_refused() -> None:
+    assert "there is no drill 'dance'" in CliRunner().invoke(smena, ["drill", "run", "dance"]).stderr
+    assert CliRunner().invoke(smena, ["drill", "run"]).exit_code == 2
+
+
+def test_a_bar_holds_on_its_own_side() -> None:
+    assert Bar("seconds", 1, 2).holds
+    assert not Bar("seconds", 3, 2).holds
+    assert Bar("rate", 3, 2, at_most=False).holds
+    assert not Bar("rate", 1, 2, at_most=False).holds
+
+
+def test_the_worst_of_a_few_is_the_worst() -> None:
+    assert worst_of_hundred([3.0, 1.0, 2.0]) == 3.0
+    assert worst_of_hundred([float(number) for number in range(1000)]) == 990.0

@@ -1,0 +1,1 @@
+"""Drills of dying processes: one file each."""

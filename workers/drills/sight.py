@@ -1,0 +1,95 @@
+"""See a run from the database: what runs and where, and what has ended.
+
+Read by the drill to know what its fault hit, and to wait. It connects anew when its connection was lost, for some
+drills take the database away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+RUNNING: Final = """
+SELECT objid::int AS number, classid::int AS process
+FROM pg_locks
+WHERE locktype = 'advisory' AND objsubid = 2 AND granted
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND objid::bigint IN (SELECT number FROM drill.jobs WHERE run = %(run)s)
+"""
+_STANDING: Final = """
+SELECT (SELECT count(*) FROM drill.jobs WHERE run = %(run)s AND accepted_at IS NOT NULL),
+       (SELECT count(DISTINCT number) FROM drill.effects WHERE run = %(run)s),
+       (SELECT count(DISTINCT job_id) FROM smena.dead_letters JOIN drill.jobs USING (job_id) WHERE run = %(run)s),
+       (SELECT count(*) FROM smena.outbox JOIN drill.jobs ON job_id = id WHERE run = %(run)s AND state <> 'sent')
+"""
+_BACK: Final = f"""
+SELECT count(*)
+FROM unnest(%(numbers)s::int[]) AS struck (number)
+WHERE EXISTS (SELECT FROM drill.effects WHERE run = %(run)s AND effects.number = struck.number)
+   OR EXISTS (SELECT FROM ({RUNNING}) AS now WHERE now.number = struck.number AND now.process <> ALL (%(dead)s::int[]))
+"""  # noqa: S608 - constants
+_RATE: Final = """
+WITH done AS (
+    SELECT floor(extract(epoch FROM at) + duration_ms / 1000.0 - %(since)s) AS second
+    FROM drill.effects JOIN drill.jobs USING (number) WHERE effects.run = %(run)s
+)
+SELECT second::int, count(*) FROM done WHERE second >= 0 AND second < %(seconds)s GROUP BY second
+"""
+_NOW: Final = "SELECT extract(epoch FROM clock_timestamp())::float8"
+
+
+class Sight:
+    """What the database shows of one run."""
+
+    def __init__(self, url: str, run: str) -> None:
+        self._url = url
+        self.run = run
+        self._connection: psycopg.Connection[Any] | None = None
+
+    def rows(self, query: LiteralString, **values: object) -> list[tuple[Any, ...]]:
+        """Return what a query gives (``run`` is given to it); raises psycopg's errors, and connects anew after them."""
+        try:
+            return self._open().execute(query, {"run": self.run, **values}).fetchall()
+        except psycopg.Error:
+            self.close()
+            raise
+
+    def running(self, process: int | None = None) -> dict[int, int]:
+        """Return the jobs whose transaction is open: number to process; of one process or of all."""
+        found = dict(self.rows(RUNNING))
+        return {number: pid for number, pid in found.items() if process in (None, pid)}
+
+    def standing(self) -> tuple[int, int, int, int]:
+        """Return how many jobs were accepted, took effect, are dead letters, and wait in the outbox."""
+        [(accepted, effects, dead, unsent)] = self.rows(_STANDING)
+        return accepted, effects, dead, unsent
+
+    def are_back(self, numbers: Collection[int], dead: Collection[int]) -> bool:
+        """Say whether each of these jobs took effect, or runs in a process that is not among the dead."""
+        [(back,)] = self.rows(_BACK, numbers=list(numbers), dead=list(dead))
+        return bool(back == len(numbers))
+
+    def now(self) -> float:
+        """Return the database's clock, in Unix seconds."""
+        [(now,)] = self.rows(_NOW)
+        return float(now)
+
+    def ended_each_second(self, since: float, seconds: int) -> list[int]:
+        """Return how many effects ended in each second from ``since`` (the database's clock) on."""
+        counted: Mapping[int, int] = dict(self.rows(_RATE, since=since, seconds=seconds))
+        return [counted.get(second, 0) for second in range(seconds)]
+
+    def close(self) -> None:
+        """Close the connection; the next look opens another."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _open(self) -> psycopg.Connection[Any]:
+        if self._connection is None:
+            self._connection = psycopg.connect(
+                self._url, autocommit=True, connect_timeout=5, application_name="smena-drill"
+            )
+        return self._connection

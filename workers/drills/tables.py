@@ -1,0 +1,34 @@
+"""The drills' own tables, in the schema `drill` of the database under test.
+
+`jobs` is what the publisher knows: a row before a job is sent, the time of acceptance once broker or commit confirmed
+it. `effects` is what jobs did; it has no key, so that nothing but the fleet's guards keeps a job from acting twice.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+CREATE: Final = """
+CREATE SCHEMA IF NOT EXISTS drill;
+CREATE TABLE IF NOT EXISTS drill.jobs (
+    number int PRIMARY KEY,
+    job_id text NOT NULL UNIQUE,
+    run text NOT NULL,
+    actor text NOT NULL,
+    duration_ms int NOT NULL,
+    attempts int NOT NULL DEFAULT 1,     -- those that it takes by its own doing
+    guilty boolean NOT NULL DEFAULT false,  -- made to end as a dead letter
+    sent_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    accepted_at timestamptz
+);
+CREATE INDEX IF NOT EXISTS jobs_run_idx ON drill.jobs (run);
+CREATE TABLE IF NOT EXISTS drill.effects (
+    number int NOT NULL,
+    run text NOT NULL,
+    attempt int NOT NULL,
+    process int NOT NULL,
+    at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE INDEX IF NOT EXISTS effects_run_idx ON drill.effects (run, number);
+"""
+"""Safe to run again."""

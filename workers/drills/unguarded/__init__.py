@@ -1,0 +1,15 @@
+"""Workers with one guard taken out, to see that the judge notices.
+
+Each module here stands in for `workers.wiring.worker` in a fleet that `python -m workers.drills.unguarded` starts. No
+setting and no option of `smena` leads here: production wiring names its own modules.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+GUARDS: Final = {
+    "ack-first": "workers.drills.unguarded.ack_first",
+    "no-once-key": "workers.drills.unguarded.no_once_key",
+}
+"""What can be taken out, and the module that does."""

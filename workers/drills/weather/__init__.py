@@ -1,0 +1,1 @@
+"""Drills of what happens to broker, database, cache and the wires between: one file each."""
