@@ -65,10 +65,10 @@ def demo(arguments: list[str]) -> int:
 
 
 def test(arguments: list[str]) -> int:
-    """Run pytest, whose session starts the services that it needs."""
+    """Run pytest in two processes, each of which starts the services that it needs: tests wait more than they work."""
     _furnish("dev")
     os.chdir(ROOT)
-    return _become(["-m", "pytest", *arguments], own_services=False)
+    return _become(["-m", "pytest", "--numprocesses=2", "--dist=worksteal", *arguments], own_services=False)
 
 
 def check(arguments: list[str]) -> int:

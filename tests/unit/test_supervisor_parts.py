@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import threading
 import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -260,8 +261,8 @@ def test_hup_stays_unheard_where_it_was_ignored_from_the_start() -> None:
     signals = SignalQueue([signal.SIGHUP, signal.SIGUSR1])
     signals.open()
     try:
-        os.kill(os.getpid(), signal.SIGHUP)
-        os.kill(os.getpid(), signal.SIGUSR1)
+        signal.pthread_kill(threading.get_ident(), signal.SIGHUP)
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
         assert signals.take() == [Heard(signal.SIGUSR1)]
     finally:
         signals.close()
