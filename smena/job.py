@@ -9,10 +9,19 @@ A `msgspec.Struct` rather than a dataclass: one is made for every delivery, and 
 
 from __future__ import annotations
 
-import uuid
-from typing import Any
+import os
+from typing import Any, Final
 
 import msgspec
+
+_VARIANT: Final = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+
+
+def new_id() -> str:
+    """Return a random UUID (RFC 9562, version 4) as text; `uuid.uuid4` is four times the price."""
+    digits = os.urandom(16).hex()
+    variant = _VARIANT[digits[16]]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +37,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = msgspec.field(default_factory=dict)
     options: dict[str, Any] = msgspec.field(default_factory=dict)
-    id: str = msgspec.field(default_factory=lambda: str(uuid.uuid4()))
+    id: str = msgspec.field(default_factory=new_id)
     timestamp_ms: int = 0
     attempt: int = 1
     snoozes: int = 0

@@ -1,16 +1,18 @@
 """Run the publishing channel: what waits, what is under way, what the broker answers.
 
-Lives on the link thread; `put` is called from any. One message that makes the broker close the channel
-must not take the others with it: after such a close the unconfirmed are sent again one at a time until
-they are through, so that the next close names its culprit.
+Sending belongs to whoever holds the lane's lock: a caller's message leaves on the caller's own thread
+(docs/adr/0026), what had to wait on the link thread. Answers and outcomes belong to the link thread alone.
+
+One message that makes the broker close the channel must not take the others with it: after such a close the
+unconfirmed are sent again one at a time until they are through, so that the next close names its culprit.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from pika.channel import Channel
@@ -35,7 +37,7 @@ class Lane:
         self._connection = connection
         self._clock = clock
         self._declarer = Declarer(connection, prefix)
-        self._inbox: deque[Sequence[Pending]] = deque()
+        self._sending = threading.Lock()
         self._waiting: deque[Pending] = deque()
         self._declaring: dict[tuple[str, bool], list[Pending]] = {}
         self._used: set[str] = set()
@@ -50,10 +52,15 @@ class Lane:
     # --- from any thread ----------------------------------------------------------------------
 
     def put(self, pending: Sequence[Pending]) -> None:
-        """Take messages over."""
-        if pending:
-            self._inbox.append(pending)
-            self._connection.thread.post(self._take)
+        """Take messages over, and send them if nothing is in the way."""
+        if not pending:
+            return
+        self._deadlines.extend(pending)
+        with self._sending:
+            self._waiting.extend(pending)
+            self._pump()
+        if not self._timer_is_set:
+            self._connection.thread.post(self._set_timer)
 
     def start(self) -> None:
         """Open the channel whenever the connection is up."""
@@ -79,7 +86,7 @@ class Lane:
 
     def connection_unblocked(self) -> None:
         """Send what has waited."""
-        self._pump()
+        self._send_waiting()
 
     # --- the channel --------------------------------------------------------------------------
 
@@ -89,9 +96,9 @@ class Lane:
         channel.confirm_delivery(lambda _frame: None, callback=lambda _frame: self._ready(channel))
 
     def _ready(self, channel: Channel) -> None:
-        self._channel = channel
         self._connection.tap.sinks[channel.channel_number] = self
-        self._pump()
+        self._channel = channel
+        self._send_waiting()
 
     def _closed(self, channel: Channel, reason: BaseException) -> None:
         self._connection.tap.sinks.pop(channel.channel_number, None)
@@ -105,33 +112,48 @@ class Lane:
             self.connection_up()
 
     def _channel_ends(self, reason: BaseException | None) -> None:
-        self._channel = None
-        left, self._unconfirmed = self._unconfirmed.take_all(), Unconfirmed()
-        if reason is not None and is_verdict(reason) and left:
-            if len(left) == 1:
-                pending = left.pop()
-                self._settle(pending, refused_publish(reason, pending.outgoing.exchange, pending.outgoing.routing_key))
-            self._suspects = len(left) or max(0, self._suspects - 1)
-        self._waiting.extendleft(reversed(left))
+        with self._sending:
+            self._channel = None
+            left, self._unconfirmed = self._unconfirmed.take_all(), Unconfirmed()
+            culprit = None
+            if reason is not None and is_verdict(reason) and left:
+                culprit = left.pop() if len(left) == 1 else None
+                self._suspects = len(left) or max(0, self._suspects - 1)
+            self._waiting.extendleft(reversed(left))
+        if culprit is not None and reason is not None:
+            outgoing = culprit.outgoing
+            self._settle(culprit, refused_publish(reason, outgoing.exchange, outgoing.routing_key))
 
     # --- sending ------------------------------------------------------------------------------
 
-    def _take(self) -> None:
-        while self._inbox:
-            pending = self._inbox.popleft()
-            self._waiting.extend(pending)
-            self._deadlines.extend(pending)
-        self._set_timer()
-        self._pump()
+    def _send_waiting(self) -> None:
+        with self._sending:
+            self._pump()
 
     def _pump(self) -> None:
+        """Send what may go now; by the holder of the lock, on any thread.
+
+        Whoever is interrupted in the middle (a time limit strikes a job's thread at any line) may have counted a
+        message that never left. Then our numbers are not the broker's any more, and the connection is given up.
+        """
+        if self._waiting and self._channel is not None:
+            try:
+                self._connection.send(b"".join(self._leaving(self._channel.channel_number)))
+            except BaseException:
+                self._channel = None
+                self._connection.thread.post(self._connection.drop)
+                raise
+
+    def _leaving(self, channel: int) -> Iterator[bytes]:
+        """Yield the frames of what may go now, each message counted as sent."""
         waiting = self._waiting
-        while waiting and self._channel is not None and not self._connection.blocked:
+        while waiting and not self._connection.blocked:
             if self._suspects and len(self._unconfirmed):
                 return
             pending = waiting.popleft()
-            if pending.batch is not None and self._is_declared(pending):
-                self._write(self._channel.channel_number, pending)
+            if pending.batch is not None and self._is_declared(pending) and (head := self._head(channel, pending)):
+                yield head
+                yield self._content(channel, pending)
 
     def _is_declared(self, pending: Pending) -> bool:
         """Say whether the message may go; if not, it is put aside until its queue is declared."""
@@ -144,17 +166,21 @@ class Lane:
         aside = self._declaring.setdefault((queue, delayed), [])
         aside.append(pending)
         if len(aside) == 1:
-            self._declarer.queue(queue, lambda error: self._declared((queue, delayed), error), delayed=delayed)
+            self._connection.thread.post(partial(self._declare, queue, delayed))
         return False
 
+    def _declare(self, queue: str, delayed: bool) -> None:
+        self._declarer.queue(queue, lambda error: self._declared((queue, delayed), error), delayed=delayed)
+
     def _declared(self, key: tuple[str, bool], error: SmenaError | None) -> None:
-        aside = self._declaring.pop(key, [])
         if error is None:
             self._tell_if_unattended(key[0])
-        if error is None or isinstance(error, BrokerLost):
-            self._waiting.extendleft(reversed(aside))
-            self._pump()
-            return
+        with self._sending:
+            aside = self._declaring.pop(key, [])
+            if error is None or isinstance(error, BrokerLost):
+                self._waiting.extendleft(reversed(aside))
+                self._pump()
+                return
         for pending in aside:
             self._settle(pending, error)
 
@@ -164,17 +190,19 @@ class Lane:
             events.emit(events.QUEUE_UNATTENDED, queue=queue)
         self._used.add(queue)
 
-    def _write(self, channel: int, pending: Pending) -> None:
+    def _head(self, channel: int, pending: Pending) -> bytes:
         outgoing = pending.outgoing
-        header = pending.encoded.with_entry(encode_table({"smena-seq": self._unconfirmed.next_tag()}))
         try:
-            head = _head(channel, outgoing.exchange, outgoing.routing_key)
+            return _head(channel, outgoing.exchange, outgoing.routing_key)
         except ValueError as error:
-            self._settle(pending, Unsendable("exchange or routing key", error=str(error)))
-            return
-        self._connection.write(head + publish_content(channel, header, outgoing.body, self._connection.body_max))
-        self._unconfirmed.sent(pending)
+            unsendable = Unsendable("exchange or routing key", error=str(error))
+            self._connection.thread.post(partial(self._settle, pending, unsendable))
+            return b""
+
+    def _content(self, channel: int, pending: Pending) -> bytes:
+        header = pending.encoded.with_entry(encode_table({"smena-seq": self._unconfirmed.sent(pending)}))
         pending.sent = True
+        return publish_content(channel, header, pending.outgoing.body, self._connection.body_max)
 
     # --- answers (a sink of the tap) ----------------------------------------------------------
 
@@ -197,7 +225,7 @@ class Lane:
         """Let go of the settled, and send what has waited for them."""
         self._prune()
         if self._waiting:
-            self._pump()
+            self._send_waiting()
 
     def _returned(self, _channel: Channel, method: Any, properties: Any, _body: bytes) -> None:
         """Note the error; the confirm that follows a return settles the message."""
@@ -232,7 +260,7 @@ class Lane:
         deadlines = self._deadlines
         while deadlines and deadlines[0].batch is None:
             deadlines.popleft()
-        if self._stopping and not deadlines and not self._inbox:
+        if self._stopping and not deadlines:
             self._idle.set()
 
     def _set_timer(self) -> None:

@@ -151,6 +151,11 @@ class Connection:
             self._ended.wait(deadline.left_s())
         return self._ended.is_set()
 
+    def send(self, frames: bytes) -> None:
+        """Send whole frames now; the caller knows that the epoch for which they were made still stands."""
+        if frames and self._stream is not None:
+            self._stream.send(frames)
+
     # --- on the link thread -------------------------------------------------------------------
 
     def open_channel(self, on_open: Callable[[Channel], None]) -> None:

@@ -79,14 +79,12 @@ class Unconfirmed:
     def __len__(self) -> int:
         return len(self._by_tag)
 
-    def next_tag(self) -> int:
-        """Return the number that the next message will have."""
-        return self._next
-
-    def sent(self, pending: Pending) -> None:
-        """Note that the message was sent."""
-        self._by_tag[self._next] = pending
-        self._next += 1
+    def sent(self, pending: Pending) -> int:
+        """Count the message as sent; return the number that the broker will know it by."""
+        tag = self._next
+        self._by_tag[tag] = pending
+        self._next = tag + 1
+        return tag
 
     def get(self, tag: int) -> Pending | None:
         """Return the message sent under that number."""

@@ -4,14 +4,18 @@ pika lets its user give the transport (`create_streaming_connection` of its I/O 
 up to 128 KiB at once where pika's reads 4 KiB, and sends what was written during a pass of the loop in one
 call at the pass's end where pika's makes one call for each frame. Beside eight busy worker threads each
 system call of the link thread may wait for the interpreter, so their number counts as much as their price
-(figures in docs/adr/0020).
+(figures in docs/adr/0020). What another thread wants to say leaves on that thread, without waking the link's
+(figures in docs/adr/0026).
 """
 
 from __future__ import annotations
 
 import socket
 import ssl
+import threading
+from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from pika.adapters.utils.nbio_interface import AbstractIOReference, AbstractStreamTransport
@@ -33,8 +37,9 @@ class Stream(AbstractStreamTransport):  # type: ignore[misc]  # pika is untyped
         self._sock = sock
         self._protocol = protocol
         self._receive = receive
-        self._out: list[bytes] = []
+        self._out: deque[bytes] = deque()
         self._rest: memoryview | bytes = b""
+        self._sending = threading.Lock()  # held by whoever uses `_rest` or sends on the socket
         self._flush_is_due = False
         self._full = False
         self.closed = False
@@ -45,11 +50,19 @@ class Stream(AbstractStreamTransport):  # type: ignore[misc]  # pika is untyped
         self._out.append(data)
         if not self._flush_is_due:
             self._flush_is_due = True
-            self._loop.at_end_of_pass(self._flush)
+            self._loop.at_end_of_pass(self._end_pass)
+
+    def send(self, data: bytes) -> None:
+        """Send now, from any thread and without waiting; what the socket does not take follows by the loop."""
+        self._out.append(data)
+        if isinstance(self._sock, ssl.SSLSocket):  # OpenSSL bears one thread at a time, and the loop's may be reading
+            self._loop.add_callback(self._flush)
+        else:
+            self._flush()
 
     def get_write_buffer_size(self) -> int:
         """Return how many bytes have not left yet."""
-        return len(self._rest) + sum(map(len, self._out))
+        return len(self._rest) + sum(map(len, tuple(self._out)))
 
     def get_protocol(self) -> Any:
         """Return pika's end of the stream."""
@@ -61,17 +74,19 @@ class Stream(AbstractStreamTransport):  # type: ignore[misc]  # pika is untyped
 
     def drop(self, error: BaseException | None) -> None:
         """Close at once, sending nothing more; the protocol hears of it in the next pass."""
-        if self.closed:
-            return
-        self.closed = True
-        self._loop.remove_handler(self._sock.fileno())
-        self._sock.close()
-        self._out.clear()
+        with self._sending:
+            if self.closed:
+                return
+            self.closed = True
+            self._loop.remove_handler(self._sock.fileno())
+            self._sock.close()
+            self._out.clear()
         self._loop.add_callback(lambda: self._protocol.connection_lost(error))
 
     def _on_ready(self, _fd: int, mask: int) -> None:
         if mask & self._loop.WRITE:
             self._full = False
+            self._loop.update_handler(self._sock.fileno(), self._loop.READ)
             self._flush()
         if mask & ~self._loop.WRITE and not self.closed:
             self._read()
@@ -93,28 +108,31 @@ class Stream(AbstractStreamTransport):  # type: ignore[misc]  # pika is untyped
                 data += self._sock.recv(pending)
         return data
 
-    def _flush(self) -> None:
+    def _end_pass(self) -> None:
         self._flush_is_due = False
-        if self.closed or self._full:
-            return
-        try:
-            self._send_all()
-        except OSError as error:
-            self.drop(error)
+        self._flush()
+
+    def _flush(self) -> None:
+        with self._sending:
+            if self.closed or self._full:
+                return
+            try:
+                self._send_all()
+            except _AGAIN:
+                self._full = True
+                self._loop.add_callback(self._await_room)
+            except OSError as error:
+                self._loop.add_callback(partial(self.drop, error))
 
     def _send_all(self) -> None:
         while self._rest or self._out:
             if not self._rest:
-                self._rest = memoryview(self._out[0] if len(self._out) == 1 else b"".join(self._out))
-                self._out.clear()
-            try:
-                self._rest = self._rest[self._sock.send(self._rest) :]
-            except _AGAIN:
-                self._full = True
-                self._loop.update_handler(self._sock.fileno(), self._loop.READ | self._loop.WRITE)
-                return
-        self._rest = b""
-        self._loop.update_handler(self._sock.fileno(), self._loop.READ)
+                self._rest = memoryview(b"".join([self._out.popleft() for _ in range(len(self._out))]))
+            self._rest = self._rest[self._sock.send(self._rest) :]
+
+    def _await_room(self) -> None:
+        if self._full and not self.closed:
+            self._loop.update_handler(self._sock.fileno(), self._loop.READ | self._loop.WRITE)
 
 
 class Streams(SelectorIOServicesAdapter):  # type: ignore[misc]  # pika is untyped

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from smena.amqp import names
+from smena.amqp import codec, names
 from smena.amqp.deadletter import Death
 from smena.amqp.outgoing import Outgoing
 from smena.amqp.properties import Properties
@@ -63,6 +63,68 @@ def test_the_first_message_to_a_queue_without_consumers_is_told_once(
     link.publisher(settings()).send(a_job(queue))
     stop_listening()
     assert told == [{"queue": queue}]
+
+
+def test_a_message_leaves_while_the_link_thread_is_busy(
+    link: Link, settings: Settle, broker: Broker, queue: str
+) -> None:
+    publisher, let_go = link.publisher(settings()), threading.Event()
+    publisher.send(a_job(queue))
+    outcomes: list[Any] = []
+    link.thread.post(let_go.wait)
+    try:
+        publisher.publish([publisher.outgoing_for(a_job(queue, 2))], outcomes.extend)
+        eventually(lambda: broker.depth(names.work_queue("test", queue)) == 2)
+        assert not outcomes
+    finally:
+        let_go.set()
+    eventually(lambda: outcomes == [None])
+
+
+def test_threads_that_send_at_once_are_each_confirmed_in_their_own_order(
+    link: Link, settings: Settle, broker: Broker, queue: str
+) -> None:
+    publisher = link.publisher(settings())
+
+    def send(first: int) -> None:
+        for number in range(first, first + 50):
+            publisher.send(a_job(queue, number))
+
+    threads = [threading.Thread(target=send, args=(first,)) for first in range(0, 400, 50)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    taken = [numbers_in(broker, queue)[0] for _ in range(400)]
+    for first in range(0, 400, 50):
+        assert [number for number in taken if first <= number < first + 50] == list(range(first, first + 50))
+
+
+def test_a_send_that_is_interrupted_in_the_middle_costs_no_other_its_confirm(
+    link: Link, settings: Settle, broker: Broker, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = link.connection(settings(), "publish")
+    publisher = link.publisher(settings(publish_timeout_s=5), connection)
+    publisher.send(a_job(queue, 1))
+
+    def interrupted(_frames: bytes) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(connection, "send", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            publisher.send(a_job(queue, 2))
+    for number in (3, 4):
+        publisher.send(a_job(queue, number))
+    taken = [numbers_in(broker, queue)[0] for _ in range(broker.depth(names.work_queue("test", queue)))]
+    assert {1, 3, 4} <= set(taken)
+
+
+def numbers_in(broker: Broker, queue: str) -> tuple[Any, ...]:
+    """Take the next job off the queue; return its arguments."""
+    taken = broker.take(names.work_queue("test", queue))
+    assert taken is not None
+    return codec.decode(taken[2], Properties()).args
 
 
 async def a_stuck_send(publisher: Publisher, job: Job) -> None:
