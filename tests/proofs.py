@@ -3,6 +3,7 @@
 `python -m tests.proofs [ID…]` reads `tests/proofs.toml`. First every named test must pass as the tree is; then, for
 each entry, the lines `guard` in `file` are replaced by `without`, and the named test must fail. A test that cannot be
 collected, that errors outside its body or that hangs proves nothing. Exit status 0 only if every guard was missed.
+Two places, each with a copy of the tree and services of its own, work side by side: tests wait more than they work.
 """
 
 import os
@@ -13,9 +14,11 @@ import tempfile
 import tomllib
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Final
 
 from workers.local.services import LocalServices
@@ -23,6 +26,7 @@ from workers.local.services import LocalServices
 ROOT: Final = Path(__file__).resolve().parent.parent
 _TABLE: Final = "tests/proofs.toml"
 _RUN_S: Final = 300.0
+_PLACES: Final = 2
 _PATIENCE_S: Final = "15"
 """What a test may wait for where it is meant to fail; it passed with a guard in well under this."""
 _PYTEST: Final = ("-P", "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--tb=short")
@@ -59,12 +63,20 @@ class Ran:
     output: str
 
 
+@dataclass(frozen=True)
+class Place:
+    """Hold a copy of the tree, and the environment in which its tests find the services that are theirs."""
+
+    tree: Path
+    environ: dict[str, str]
+
+
 def main(ids: Sequence[str]) -> int:
     """Try the named proofs, or all."""
     try:
         proofs = _load(ids)
-        with _services() as environ, _copy_of_tree() as tree:
-            return _try_all(proofs, tree, {**environ, "PYTHONPATH": str(tree)})
+        with ExitStack() as ends:
+            return _try_all(proofs, _places(ends, min(_PLACES, len(proofs))))
     except Unusable as reason:
         print(reason, file=sys.stderr)
         return 2
@@ -82,22 +94,34 @@ def _load(ids: Sequence[str]) -> list[Proof]:
     return chosen
 
 
-def _try_all(proofs: Sequence[Proof], tree: Path, environ: dict[str, str]) -> int:
-    tests = sorted({proof.test for proof in proofs})
-    whole = _run(tests, tree, environ)
-    if whole.status != 0:
-        print(whole.output, "\nproofs: the tests must pass with every guard in", sep="\n")
-        return 1
+def _try_all(proofs: Sequence[Proof], places: Sequence[Place]) -> int:
+    free: SimpleQueue[Place] = SimpleQueue()
+    for place in places:
+        free.put(place)
     width = max(len(proof.id) for proof in proofs)
-    verdicts = [_print_verdict(proof, _verdict(proof, tree, environ), width) for proof in proofs]
+
+    def attempt(proof: Proof) -> bool:
+        place = free.get()
+        try:
+            return _print_verdict(proof, _verdict(proof, place), width)
+        finally:
+            free.put(place)
+
+    tests = sorted({proof.test for proof in proofs})
+    with ThreadPoolExecutor(len(places)) as hands:
+        for whole in hands.map(_run, (tests[number :: len(places)] for number in range(len(places))), places):
+            if whole.status != 0:
+                print(whole.output, "\nproofs: the tests must pass with every guard in", sep="\n")
+                return 1
+        verdicts = list(hands.map(attempt, proofs))
     print(f"proofs: {sum(verdicts)} passed, {len(verdicts) - sum(verdicts)} failed")
     return 0 if all(verdicts) else 1
 
 
-def _verdict(proof: Proof, tree: Path, environ: dict[str, str]) -> str:
+def _verdict(proof: Proof, place: Place) -> str:
     """Return an empty string when the guard was missed, else why that was not shown."""
-    with _without_guard(proof, tree):
-        ran = _run([proof.test], tree, {**environ, "SMENA_TEST_PATIENCE_S": _PATIENCE_S})
+    with _without_guard(proof, place.tree):
+        ran = _run([proof.test], replace(place, environ={**place.environ, "SMENA_TEST_PATIENCE_S": _PATIENCE_S}))
     if ran.status == 0:
         return "the test passes without the guard"
     if ran.status == 1 and ran.failed:
@@ -112,15 +136,17 @@ def _print_verdict(proof: Proof, why_not: str, width: int) -> bool:
     return not why_not
 
 
-def _run(tests: Sequence[str], tree: Path, environ: dict[str, str]) -> Ran:
-    report = tree / "report.xml"
+def _run(tests: Sequence[str], place: Place) -> Ran:
+    if not tests:
+        return Ran(0, 0, 0, "")
+    report = place.tree / "report.xml"
     report.unlink(missing_ok=True)
     command = [sys.executable, *_PYTEST, f"--junitxml={report}", *tests]
     try:
         done = subprocess.run(
             command,
-            cwd=tree,
-            env=environ,
+            cwd=place.tree,
+            env=place.environ,
             timeout=_RUN_S * len(tests),
             check=False,
             stdout=subprocess.PIPE,
@@ -153,6 +179,21 @@ def _without_guard(proof: Proof, tree: Path) -> Iterator[None]:
         file.write_text(whole, encoding="utf-8")
 
 
+def _places(ends: ExitStack, count: int) -> list[Place]:
+    """Set up so many places; ``ends`` takes them down."""
+    folder = Path(os.environ.get("SMENA_LOCAL_DIR") or ROOT / ".smena" / "test").absolute()
+    places = []
+    for number in range(count):
+        tree = ends.enter_context(_copy_of_tree())
+        local = LocalServices(folder / f"place{number}")
+        if local.up():
+            ends.callback(local.down)
+        # No byte code: a guard put back within the same second must not be missed by an older cache.
+        own = {"SMENA_LOCAL_DIR": str(local.root), "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+        places.append(Place(tree, {**os.environ, **own}))
+    return places
+
+
 @contextmanager
 def _copy_of_tree() -> Iterator[Path]:
     """Copy what git would take, so that no cache and no private service comes along."""
@@ -170,20 +211,6 @@ def _copy_of_tree() -> Iterator[Path]:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(source, target)
         yield tree
-
-
-@contextmanager
-def _services() -> Iterator[dict[str, str]]:
-    """Keep one set of services up for all runs, and give the environment in which the runs find it."""
-    folder = Path(os.environ.get("SMENA_LOCAL_DIR") or ROOT / ".smena" / "test").absolute()
-    local = LocalServices(folder)
-    started = local.up()
-    try:
-        # No byte code: a guard put back within the same second must not be missed by an older cache.
-        yield {**os.environ, "SMENA_LOCAL_DIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-    finally:
-        if started:
-            local.down()
 
 
 if __name__ == "__main__":
