@@ -22,8 +22,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
 from smena.clock import SYSTEM, Clock
-from smena.errors import Misconfigured, Misused, Overdue
+from smena.errors import Misconfigured, Misused, Overdue, TimedOut
 from smena.job import Job
+from smena.step import Step, Watch
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -34,10 +35,14 @@ _NO_RESOURCES: Final[Mapping[Callable[..., Any], Any]] = MappingProxyType({})
 class CpuSteps(Protocol):
     """The worker's process pool, as a context uses it."""
 
-    def run(self, fn: Callable[..., T], args: tuple[Any, ...], timeout_s: float | None) -> T:
-        """Run the step in a pool process and return its result; for a thread."""
+    def run(
+        self, fn: Callable[..., T], args: tuple[Any, ...], timeout_s: float | None, within_s: float | None = None
+    ) -> T:
+        """Run the step in a pool process and return its result, ``within_s`` from now if at all; for a thread."""
 
-    async def arun(self, fn: Callable[..., T], args: tuple[Any, ...], timeout_s: float | None) -> T:
+    async def arun(
+        self, fn: Callable[..., T], args: tuple[Any, ...], timeout_s: float | None, within_s: float | None = None
+    ) -> T:
         """Run the step in a pool process; for a coroutine."""
 
 
@@ -47,10 +52,14 @@ class Context:
     ``transaction`` and ``atransaction`` open a new transaction of the process's database; without a
     database they are left out. ``resources`` maps a provider's function to its open value. ``steps`` is the process
     pool; without it a CPU step runs where it is called.
+    ``watch`` is what interrupts the job. ``due_s`` is when its time is up, on the clock's monotonic side, or None.
     In a unit test ``Context(Job(actor="mail.confirm", queue="mail"))`` is a whole context.
     """
 
-    __slots__ = ("_atransaction", "_log", "_resources", "_steps", "_transaction", "actor", "clock", "effect", "job")
+    __slots__ = (
+        "_atransaction", "_log", "_resources", "_steps", "_transaction", "_watch", "actor", "clock", "due_s", "effect",
+        "job",
+    )  # fmt: skip
 
     effect: Session | AsyncSession | None
     """The session whose commit makes this job's effect durable, while such a transaction is open."""
@@ -65,11 +74,14 @@ class Context:
         atransaction: Callable[[], AbstractAsyncContextManager[AsyncSession]] | None = None,
         resources: Mapping[Callable[..., Any], Any] = _NO_RESOURCES,
         steps: CpuSteps | None = None,
+        watch: Watch | None = None,
     ) -> None:
         self.job = job
         self.actor = actor or job.actor
         self.clock = clock
         self.effect = None
+        self.due_s: float | None = None
+        self._watch = watch
         self._transaction = transaction
         self._atransaction = atransaction
         self._resources = resources
@@ -106,31 +118,47 @@ class Context:
             return None
         return (self.job.deadline_ms - self.clock.now_ms()) / 1000
 
+    def left_s(self) -> float | None:
+        """Return the seconds left until this attempt's time is up (its limit, its step's or the job's deadline).
+
+        None means without end, below zero that the time is up. Hand it to what has a timeout of its own.
+        """
+        if self.due_s is None:
+            return self.deadline_s()
+        return self.due_s - self.clock.monotonic()
+
+    def step(self, name: str, *, timeout_s: float) -> Step:
+        """Return a block with a time of its own: ``with ctx.step("provider", timeout_s=5):``.
+
+        A coroutine writes ``async with``.
+        When it is up the block raises `TimedOut`. How long each step of that name took is a metric.
+        """
+        return Step(name, timeout_s, self, self._watch)
+
     def cpu(self, fn: Callable[[*Ts], T], *args: *Ts, timeout_s: float | None = None) -> T:
         """Run a CPU step in the worker's process pool and return its result.
 
         ``fn`` is a function of a module, its arguments and result can be pickled; it computes, and sends and stores
-        nothing. It ends within ``timeout_s`` (default: the setting `pool.timeout_s`) and the job's deadline, or is
+        nothing. It ends within ``timeout_s`` (default: the setting `pool.timeout_s`) and the job's own time, or is
         killed with all it has started: `TimedOut`. Also raises `StepDied`, `OutOfMemory`, `NotPicklable`,
         `StepTooLarge`, and what the step itself raises.
         """
         if self._steps is None:
             return fn(*args)
-        return self._steps.run(fn, args, self._step_limit_s(timeout_s))
+        return self._steps.run(fn, args, timeout_s, self._time_for_step_s())
 
     async def acpu(self, fn: Callable[[*Ts], T], *args: *Ts, timeout_s: float | None = None) -> T:
         """Run a CPU step in the worker's process pool without holding the event loop; the twin of `cpu`."""
         if self._steps is None:
             return fn(*args)
-        return await self._steps.arun(fn, args, self._step_limit_s(timeout_s))
+        return await self._steps.arun(fn, args, timeout_s, self._time_for_step_s())
 
-    def _step_limit_s(self, timeout_s: float | None) -> float | None:
-        left_s = self.deadline_s()
-        if left_s is None:
-            return timeout_s
-        if left_s <= 0:
-            raise Overdue(actor=self.actor)
-        return left_s if timeout_s is None else min(timeout_s, left_s)
+    def _time_for_step_s(self) -> float | None:
+        left_s = self.left_s()
+        if left_s is not None and left_s <= 0:
+            overdue = self.deadline_s()
+            raise Overdue(actor=self.actor) if overdue is not None and overdue <= 0 else TimedOut(actor=self.actor)
+        return left_s
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:
@@ -218,6 +246,12 @@ def current() -> Context | None:
     """Return the context of the job that runs here, or None outside a job."""
     here = _CURRENT.get()
     return here if type(here) is Context else None
+
+
+def time_left_s() -> float | None:
+    """Return the seconds left to the job that runs here; None where nothing limits it, or none runs."""
+    here = _CURRENT.get()
+    return here.left_s() if type(here) is Context else None
 
 
 def origin() -> Context | Trail:

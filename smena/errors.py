@@ -106,6 +106,12 @@ class TimedOut(Transient):
     code = "timed_out"
 
 
+class TimeLimitExceeded(TimedOut):
+    """The attempt ran longer than its actor's time limit."""
+
+    code = "time_limit"
+
+
 class PoolBusy(Transient):
     """No process of the pool was free for a CPU step; the job comes back and its attempt is not spent."""
 
@@ -302,7 +308,17 @@ class DuplicateName(Misconfigured):
     code = "duplicate_name"
 
 
-# --- The process is ending -------------------------------------------------------------------
+# --- What interrupts a job -------------------------------------------------------------------
+
+
+class TimeUp(BaseException):
+    """The job's time is up; raised once in its thread, at whatever line it stands.
+
+    A ``BaseException``, so that an actor's ``except Exception`` does not swallow it. Clean up and let it go on: the
+    attempt then ends as `TimeLimitExceeded`, or as `Overdue` where it was the job's deadline.
+    """
+
+    code: ClassVar[str] = "time_up"
 
 
 class Shutdown(BaseException):

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import msgspec
 
+from smena.delay import Delay, seconds_of
+
 _VARIANT: Final = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 
@@ -51,6 +53,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     def replace(self, **changes: Any) -> Job:
         """Return a copy with some fields changed."""
         return msgspec.structs.replace(self, **changes)
+
+    def expires_in(self, limit: Delay) -> Job:
+        """Return the job with a deadline, seconds (or a `timedelta`) after it was made: it does not run beyond it."""
+        return self.replace(deadline_ms=self.timestamp_ms + round(seconds_of(limit) * 1000))
 
     def next_attempt(self) -> Job:
         """Return the job as its retry: same id, one attempt more, no snoozes yet."""

@@ -9,6 +9,7 @@ from smena.book.remote import RemoteActor, by_name
 from smena.book.resources import Resources
 from smena.book.retry import Retry, RetryPolicy
 from smena.book.sender import Sender, asend, bind_sender, bound, send, send_many, unbind_sender
+from smena.book.time_limit import TimeLimit
 
 __all__ = [
     "Actor",
@@ -20,6 +21,7 @@ __all__ = [
     "Retry",
     "RetryPolicy",
     "Sender",
+    "TimeLimit",
     "asend",
     "bind_sender",
     "bound",

@@ -19,6 +19,7 @@ from smena.book.injection import Injected, read_signature, split_injected
 from smena.book.names import check_actor_name, check_queue_name
 from smena.book.once import KeyFunction, OnceRule
 from smena.book.retry import Retry
+from smena.book.time_limit import TimeLimit, read_limit
 from smena.errors import Misdeclared
 
 P = ParamSpec("P")
@@ -32,7 +33,8 @@ class Actor(Address[P], Generic[P, R, Q]):
     """A declared actor. All fields are read-only.
 
     ``place`` is ``file:line`` of the function. ``injects`` names what stands before the sent arguments.
-    ``once`` gives the key for checked arguments, or is None. ``retry`` holds what the author said.
+    ``once`` gives the key for checked arguments, or is None. ``retry`` and ``time_limit`` hold what the author said;
+    ``on_expired`` is called in the function's place for a job whose deadline has passed.
     """
 
     name: str
@@ -43,6 +45,8 @@ class Actor(Address[P], Generic[P, R, Q]):
     once: OnceRule | None
     is_async: bool
     injects: tuple[Injected, ...]
+    time_limit: TimeLimit | None
+    on_expired: ExpiryHandler | None
     place: str
 
     def __init__(
@@ -54,6 +58,8 @@ class Actor(Address[P], Generic[P, R, Q]):
         retry: Retry | None = None,
         once: KeyFunction | None = None,
         aliases: tuple[str, ...] = (),
+        time_limit: TimeLimit | float | None = None,
+        on_expired: Callable[..., Any] | None = None,
     ) -> None:
         self.place = check_function(fn)
         self.fn = fn
@@ -68,6 +74,8 @@ class Actor(Address[P], Generic[P, R, Q]):
         self.arguments = Arguments(self.name, signature)
         self.accepts: Callable[[Args, Kwargs], tuple[Args, Kwargs]] = self.arguments.accept
         self.once = None if once is None else OnceRule(once, signature, self.place)
+        self.time_limit = read_limit(time_limit, self.place)
+        self.on_expired = None if on_expired is None else ExpiryHandler(on_expired, signature, is_async=self.is_async)
         functools.update_wrapper(self, fn)
 
     def __call__(self, *args: Q.args, **kwargs: Q.kwargs) -> R:
@@ -80,6 +88,26 @@ class Actor(Address[P], Generic[P, R, Q]):
 
     def _travelling(self, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
         return self.arguments.travelling(args, kwargs)
+
+
+class ExpiryHandler:
+    """The function that is called in an actor's place when a job's deadline has passed."""
+
+    __slots__ = ("fn", "injects")
+
+    def __init__(self, fn: Callable[..., Any], sent: inspect.Signature, *, is_async: bool) -> None:
+        place = check_function(fn)
+        if inspect.iscoroutinefunction(fn) is not is_async:
+            raise Misdeclared("`on_expired` is async where its actor is, and plain where it is plain", place=place)
+        self.fn = fn
+        self.injects, signature = split_injected(read_signature(fn, place), is_async=is_async, place=place)
+        if _shape(signature) != _shape(sent):
+            told = "`on_expired` takes the arguments that its actor takes"
+            raise Misdeclared(told, place=place, actor_takes=", ".join(sent.parameters) or "nothing")
+
+
+def _shape(signature: inspect.Signature) -> list[tuple[str, object]]:
+    return [(each.name, each.kind) for each in signature.parameters.values()]
 
 
 def check_function(fn: object) -> str:

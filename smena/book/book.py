@@ -17,6 +17,7 @@ from smena.book.names import check_actor_name
 from smena.book.once import KeyFunction
 from smena.book.resources import check_provider
 from smena.book.retry import Retry
+from smena.book.time_limit import TimeLimit
 from smena.errors import DuplicateName
 
 Opens = Iterator[Any] | AsyncIterator[Any] | AbstractContextManager[Any, Any] | AbstractAsyncContextManager[Any, Any]
@@ -49,16 +50,29 @@ class Book:
         retry: Retry | None = None,
         once: KeyFunction | None = None,
         aliases: tuple[str, ...] = (),
+        time_limit: TimeLimit | float | None = None,
+        on_expired: Callable[..., Any] | None = None,
     ) -> Declaration:
         """Declare the decorated function as an actor.
 
         ``retry`` overrides the settings' policy. ``once`` gives a key from the arguments: of all jobs of
         this actor with one key, one takes effect (needs PostgreSQL). ``aliases`` are full names under
-        which jobs may still arrive after a rename. Raises `Misdeclared` with the place of what does not fit.
+        which jobs may still arrive after a rename. ``time_limit`` (seconds, or a `TimeLimit`) bounds one attempt.
+        ``on_expired`` takes the actor's arguments and is called in its place when the job's deadline has passed;
+        without it the job is dead. Raises `Misdeclared` with the place of what does not fit.
         """
 
         def declare(fn: Callable[..., Any], /) -> Actor[..., Any]:
-            made: Actor[..., Any] = Actor(fn, book=self.name, queue=queue, retry=retry, once=once, aliases=aliases)
+            made: Actor[..., Any] = Actor(
+                fn,
+                book=self.name,
+                queue=queue,
+                retry=retry,
+                once=once,
+                aliases=aliases,
+                time_limit=time_limit,
+                on_expired=on_expired,
+            )
             earlier = self._actors.setdefault(made.name, made)
             if earlier is not made:
                 raise DuplicateName(name=made.name, first=earlier.place, second=made.place)

@@ -134,6 +134,12 @@ class Worker(Group):
     unknown_actor_s: Annotated[Seconds, Field(ge=0, le=7 * DAY_S)] = 600
     """How long a job of an actor that no loaded book has waits for a newer worker before it is dead."""
 
+    time_limit_s: Annotated[Seconds, Field(ge=0, le=7 * DAY_S)] = 600
+    """Time after which an attempt of an actor that declares no limit is interrupted; 0 means none."""
+
+    time_limit_grace_s: Annotated[Seconds, Field(ge=0.01, le=DAY_S)] = 30
+    """Time an interrupted attempt has to end; then its worker process is replaced and ended with it."""
+
     max_jobs: Annotated[int, Field(ge=1, le=1_000_000_000), Unit("jobs")] | None = None
     """Jobs after which a worker process is relieved by a new one; 80 to 100 % of it, drawn for each."""
 

@@ -49,6 +49,18 @@ CANARY_RETURNED = Event(
     {"delay_level": "number of the level", "late_s": "seconds beyond its time"},
 )
 
+CHILD_CONDEMNED = Event(
+    "child.condemned",
+    "error",
+    "A child holds a job that cannot be ended but with it; it is replaced, and that job alone is to blame.",
+    {
+        **_CHILD,
+        "job": "id of the job",
+        "actor": "name of the actor",
+        "attempt": "number of the attempt",
+        "why": "hard_limit: it did not end in its grace; held_interpreter: nothing else in the child could run",
+    },
+)
 CHILD_DRAINED = Event("child.drained", "info", "A child process ended as it was asked to.", _CHILD)
 CHILD_EXITED = Event(
     "child.exited",
@@ -206,7 +218,16 @@ JOB_SNOOZED = Event(
     "A job was put off; no attempt is spent.",
     {**_JOB, "delay_s": "wait", "why": "the cause"},
 )
+JOB_PAST_LIMIT = Event(
+    "job.past_limit",
+    "error",
+    "A job did not end when its time was up, nor in its grace; its worker process is replaced and ended with it.",
+    {**_JOB, "slot": "where it runs", "grace_s": "time it had to end"},
+)
 JOB_STARTED = Event("job.started", "debug", "A job was started.", {**_JOB, "waited_s": "time since it was due"})
+JOB_TIME_UP = Event(
+    "job.time_up", "warning", "A job was interrupted: its limit, its deadline or a step's time was up.", _JOB
+)
 
 JOB_CRASHED = Event(
     "job.crashed",

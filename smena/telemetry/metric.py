@@ -60,6 +60,16 @@ QUEUE_LATENCY: Final = Metric(
 )
 RUN_TIME: Final = Metric("smena_run_seconds", "histogram", ("actor",), "Time an actor ran.")
 
+STEP_TIME: Final = Metric(
+    "smena_step_seconds", "histogram", ("actor", "step"), "Time a step of a job (`ctx.step`) took."
+)
+TIMES_UP: Final = Metric(
+    "smena_times_up_total",
+    "counter",
+    ("actor", "limit"),
+    "Jobs interrupted because their time was up (`soft`), and jobs that did not end of it (`hard`).",
+)
+
 IN_FLIGHT: Final = Metric("smena_in_flight", "gauge", ("queue",), "Jobs that run now.")
 BUFFERED: Final = Metric("smena_buffered", "gauge", ("queue",), "Deliveries held and not started.")
 BACKLOG: Final = Metric("smena_backlog", "gauge", ("queue",), "Messages ready in the broker.", fold="max")

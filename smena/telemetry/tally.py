@@ -37,13 +37,14 @@ class _Durations:
 class Tally:
     """The counts of one thread; only that thread may write."""
 
-    __slots__ = ("_counts", "_jobs", "_latency", "_run_time")
+    __slots__ = ("_counts", "_jobs", "_latency", "_run_time", "_seconds")
 
     def __init__(self) -> None:
         self._jobs: dict[tuple[str, str], int] = {}
         self._counts: dict[tuple[str, str], int] = {}
         self._latency: dict[str, _Durations] = {}
         self._run_time: dict[str, _Durations] = {}
+        self._seconds: dict[str, dict[str, _Durations]] = {}
 
     def count(self, actor: str, outcome: str) -> None:
         """Count one delivery by its outcome."""
@@ -74,6 +75,12 @@ class Tally:
         durations.counts[bisect_left(BOUNDS_S, seconds)] += 1
         durations.total_s += seconds
 
+    def observe(self, metric: Metric, label: str, seconds: float) -> None:
+        """Note a duration of any histogram of the catalogue; ``label`` joins its labels with `|`."""
+        durations = self._seconds.setdefault(metric.name, {}).setdefault(label, _Durations())
+        durations.counts[bisect_left(BOUNDS_S, seconds)] += 1
+        durations.total_s += seconds
+
     def add(self, metric: Metric, *labels: str, by: int = 1) -> None:
         """Raise any counter of the catalogue."""
         key = (metric.name, "|".join(labels))
@@ -86,7 +93,11 @@ class Tally:
             counters[JOBS.name] = {f"{actor}|{outcome}": count for (actor, outcome), count in jobs.items()}
         for (name, label), count in self._counts.copy().items():
             counters.setdefault(name, {})[label] = count
-        timed = ((QUEUE_LATENCY.name, self._latency.copy()), (RUN_TIME.name, self._run_time.copy()))
+        timed = (
+            (QUEUE_LATENCY.name, self._latency.copy()),
+            (RUN_TIME.name, self._run_time.copy()),
+            *((name, by.copy()) for name, by in self._seconds.copy().items()),
+        )
         return {
             "counters": counters,
             "histograms": {name: {key: item.counts[:] for key, item in by.items()} for name, by in timed if by},

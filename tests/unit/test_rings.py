@@ -17,6 +17,7 @@ from smena.context import Context, current
 from smena.errors import InvalidArguments, Shutdown
 from smena.job import Job
 from smena.settings.groups import Retry as RetryDefaults
+from smena.settings.groups import Worker
 from tests.fixtures.noted_delivery import NotedDelivery
 from workers.execution.binding import bind_actors
 from workers.middleware.arguments import Arguments
@@ -48,7 +49,7 @@ class Bench:
             Settle(Judge(SYSTEM), self.settler),
             Arguments(),
         ]
-        self.actors = bind_actors(Registry([book]), RetryDefaults(), rings, None)
+        self.actors = bind_actors(Registry([book]), RetryDefaults(), rings, None, Worker())
 
     def run(self, actor: str, *args: Any) -> tuple[Outcome, NotedDelivery]:
         attempt = self.attempt(actor, *args)

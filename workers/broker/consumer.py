@@ -21,7 +21,7 @@ from smena.amqp.topology import Declarer
 from smena.backoff import Backoff, Pause
 from smena.errors import BrokerLost, SmenaError
 from smena.telemetry import events
-from workers.broker.delivery import Drops, Tags
+from workers.broker.delivery import ISOLATED_S, Drops, Tags
 from workers.broker.prefetch import Prefetch
 from workers.broker.reception import Deliver, Reception
 from workers.broker.source import Source
@@ -98,6 +98,10 @@ class Consumer:
     def dropped(self) -> int:
         """Return how many settles came too late for their channel."""
         return self._drops.count
+
+    def flush(self, done: Callable[[], object]) -> None:
+        """Have all that was settled told to the broker; ``done`` is called on the link thread when it is written."""
+        self._post(lambda: self.later(2 * ISOLATED_S, done))
 
     # --- what `Tags` needs of the link ----------------------------------------------------------
 

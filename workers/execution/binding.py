@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from smena.book import Registry
 from smena.book.retry import RetryDefaults
+from smena.book.time_limit import LimitDefaults, time_policy
 from smena.errors import Misconfigured
 from workers.middleware.actor import call_actor, call_actor_async
 from workers.middleware.bound import BoundActor
@@ -14,16 +15,21 @@ from workers.middleware.rings import Ring, compose, compose_async
 
 
 def bind_actors(
-    registry: Registry, defaults: RetryDefaults, outer: Sequence[Ring], once: OnceRing | None
+    registry: Registry,
+    defaults: RetryDefaults,
+    outer: Sequence[Ring],
+    once: OnceRing | None,
+    limits: LimitDefaults,
 ) -> Mapping[str, BoundActor]:
     """Return every actor by each of its names.
 
-    ``outer`` are the rings that stand round every actor; the once ring joins where it is needed.
+    ``outer`` are the rings that stand round every actor; the once ring joins where it is needed. Actors that declare
+    no time limit have the one of ``limits``.
     Raises `Misconfigured` when an actor needs PostgreSQL and there is none.
     """
     bound: dict[str, BoundActor] = {}
     for actor in registry.actors():
-        made = BoundActor(actor, actor.retry.policy(defaults))
+        made = BoundActor(actor, actor.retry.policy(defaults), time_policy(actor.time_limit, limits))
         rings = (*outer, _needed(once, made, actor.place)) if made.needs_transaction else tuple(outer)
         if made.is_async:
             made.async_call = compose_async(rings, call_actor_async)

@@ -7,6 +7,7 @@ an outcome that could not be decided keeps its slot and is tried again after a g
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
@@ -16,7 +17,7 @@ from smena.backoff import Pause
 from smena.clock import Deadline
 from smena.telemetry import events
 from workers.execution.seat import UNSETTLED, Seat
-from workers.execution.slots import UNDECIDED_PAUSE, UNSETTLED_PAUSE_S
+from workers.execution.slots import LOOK_S, UNDECIDED_PAUSE, UNSETTLED_PAUSE_S
 from workers.middleware.attempt import Attempt
 from workers.middleware.outcome import Outcome, Returned
 from workers.middleware.verdict import SHUTDOWN_CANCEL
@@ -42,7 +43,8 @@ class Coroutines:
         self._free = list(reversed(seats))
         self._waiting: deque[Attempt] = deque()
         self._loop = asyncio.new_event_loop()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], Seat] = {}
+        self._is_held_up = False
         self._stopping = asyncio.Event()
         self._over = False
         self._loop.set_exception_handler(on_bug)
@@ -76,11 +78,19 @@ class Coroutines:
         return count
 
     def finish(self, deadline: Deadline) -> bool:
-        """Wait for what runs; at the deadline cancel what is left, whose jobs go back to the broker."""
+        """Wait for what runs, but for what is stuck; at the deadline cancel the rest, whose jobs go back to the broker.
+
+        Nothing on a loop that is held up can end, so it is not waited for.
+        """
         self.hand_back()
         if not self._thread.is_alive():
             return True
-        return bool(self.call(self._ended(deadline.left_s()), _with_grace(deadline)))
+        ended = asyncio.run_coroutine_threadsafe(self._ended(deadline), self._loop)
+        give_up = _with_grace(deadline)
+        while not self._is_held_up and not give_up.passed():
+            with contextlib.suppress(TimeoutError):
+                return ended.result(min(LOOK_S, give_up.left_s()))
+        return False
 
     def stop(self, deadline: Deadline) -> bool:
         """Finish, then end the loop and its thread."""
@@ -92,6 +102,14 @@ class Coroutines:
         self.post(self._loop.stop)
         self._thread.join(max(deadline.left_s(), CANCEL_S))
         return ended and not self._thread.is_alive()
+
+    def current_task(self) -> asyncio.Task[Any] | None:
+        """Return the task that the loop runs now; from another thread."""
+        return asyncio.current_task(self._loop)
+
+    def held_up(self) -> None:
+        """Know that a job holds the loop up for good; from another thread."""
+        self._is_held_up = True
 
     def post(self, step: Callable[..., object], *args: object) -> None:
         """Have the loop call something soon; from any thread."""
@@ -124,9 +142,10 @@ class Coroutines:
 
     def _fill(self) -> None:
         while self._waiting and self._free:
-            task = self._loop.create_task(self._work(self._free.pop(), self._waiting.popleft()))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            seat = self._free.pop()
+            task = self._loop.create_task(self._work(seat, self._waiting.popleft()))
+            self._tasks[task] = seat
+            task.add_done_callback(self._tasks.pop)
 
     async def _work(self, seat: Seat, attempt: Attempt) -> None:
         try:
@@ -160,16 +179,19 @@ class Coroutines:
         while self._waiting:
             self._waiting.popleft().delivery.give_back()
 
-    async def _ended(self, seconds: float) -> bool:
+    async def _ended(self, deadline: Deadline) -> bool:
         """Wait for the running jobs, then cancel them: a cancelled job is `Returned`."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=seconds)
-        unfinished = set(self._tasks)
+        while (running := self._not_stuck()) and not deadline.passed():
+            await asyncio.wait(running, timeout=min(LOOK_S, deadline.left_s()))
+        unfinished = self._not_stuck()
         for task in unfinished:
             task.cancel(SHUTDOWN_CANCEL)
         if unfinished:
             await asyncio.wait(unfinished, timeout=CANCEL_S)
-        return not unfinished
+        return not unfinished and not self._tasks
+
+    def _not_stuck(self) -> list[asyncio.Task[None]]:
+        return [task for task, seat in self._tasks.items() if not seat.is_stuck]
 
 
 def _with_grace(deadline: Deadline) -> Deadline:

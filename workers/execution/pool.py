@@ -39,6 +39,28 @@ FORGOTTEN_S: Final = 10.0
 
 _KILL_S: Final = 10.0
 
+_LEAST_S: Final = 0.001
+"""A step whose time ran out while it waited still needs a timeout that means one."""
+
+
+class _Budget:
+    """What a step may take, and the wait for a process to run it: no longer than its job has."""
+
+    __slots__ = ("_job", "_timeout_s", "_wait_s")
+
+    def __init__(self, bounds: Bounds, timeout_s: float | None, within_s: float | None, clock: Clock) -> None:
+        self._timeout_s = bounds.timeout_s if timeout_s is None else timeout_s
+        self._wait_s = bounds.wait_s
+        self._job = None if within_s is None else Deadline.within(within_s, clock)
+
+    def step_s(self) -> float:
+        """Return how long the step may run, from now."""
+        return self._timeout_s if self._job is None else max(_LEAST_S, min(self._timeout_s, self._job.left_s()))
+
+    def wait_s(self) -> float:
+        """Return how long it may wait, from now."""
+        return self._wait_s if self._job is None else min(self._wait_s, self._job.left_s())
+
 
 class Pool:
     """The process pool of one worker process; a service that starts nothing by itself."""
@@ -71,13 +93,18 @@ class Pool:
     def start(self) -> None:
         """Do nothing: the first step starts what it needs."""
 
-    def run(self, fn: Callable[..., T], args: tuple[Any, ...], timeout_s: float | None = None) -> T:
-        """Run a step and return its result, or raise its error; for a thread."""
+    def run(
+        self, fn: Callable[..., T], args: tuple[Any, ...], timeout_s: float | None = None, within_s: float | None = None
+    ) -> T:
+        """Run a step and return its result, or raise its error; for a thread.
+
+        ``within_s`` is the time its job has left: it bounds the wait for a process and the step together.
+        """
         frame = pool_frames.request(fn, args, self._bounds.max_argument_bytes)
-        limit_s = self._bounds.timeout_s if timeout_s is None else timeout_s
+        budget = _Budget(self._bounds, timeout_s, within_s, self._clock)
         for _ in range(self._size + 2):
-            process = self._lend(limit_s) or self._wait(limit_s)
-            began_s = self._clock.monotonic()
+            process = self._lend(budget) or self._wait(budget)
+            limit_s, began_s = budget.step_s(), self._clock.monotonic()
             try:
                 kind, body = process.call(frame, limit_s)
             except BaseException as error:  # noqa: BLE001 - raised again when the step is dead
@@ -89,13 +116,15 @@ class Pool:
             return result
         raise PoolBroken("no process took the step", step=pool_frames.name_of(fn))
 
-    async def arun(self, fn: Callable[..., T], args: tuple[Any, ...], timeout_s: float | None = None) -> T:
+    async def arun(
+        self, fn: Callable[..., T], args: tuple[Any, ...], timeout_s: float | None = None, within_s: float | None = None
+    ) -> T:
         """Run a step without holding the event loop; the twin of `run`."""
         frame = pool_frames.request(fn, args, self._bounds.max_argument_bytes)
-        limit_s = self._bounds.timeout_s if timeout_s is None else timeout_s
+        budget = _Budget(self._bounds, timeout_s, within_s, self._clock)
         for _ in range(self._size + 2):
-            process = self._lend(limit_s) or await self._await(limit_s)
-            began_s = self._clock.monotonic()
+            process = self._lend(budget) or await self._await(budget)
+            limit_s, began_s = budget.step_s(), self._clock.monotonic()
             try:
                 kind, body = await process.acall(frame, limit_s)
             except BaseException as error:  # noqa: BLE001 - raised again when the step is dead
@@ -163,7 +192,7 @@ class Pool:
 
     # --- lending
 
-    def _lend(self, limit_s: float) -> PoolProcess | None:
+    def _lend(self, budget: _Budget) -> PoolProcess | None:
         """Return a free process, if there is one."""
         with self._changing:
             if self._stopping:
@@ -171,7 +200,7 @@ class Pool:
             if not self._idle or self.is_broken:
                 return None
             process = self._idle.pop()
-            process.free_by_s = self._clock.monotonic() + limit_s + FORGOTTEN_S
+            process.free_by_s = self._clock.monotonic() + budget.step_s() + FORGOTTEN_S
             return process
 
     def _queue_up(self) -> Future[PoolProcess]:
@@ -185,24 +214,24 @@ class Pool:
         self._grow()
         return waiter
 
-    def _wait(self, limit_s: float) -> PoolProcess:
+    def _wait(self, budget: _Budget) -> PoolProcess:
         waiter = self._queue_up()
         try:
-            process = waiter.result(self._bounds.wait_s)
+            process = waiter.result(budget.wait_s())
         except BaseException as error:
             self._withdraw(waiter)
             raise self._told_waiter(error) from error
-        process.free_by_s = self._clock.monotonic() + limit_s + FORGOTTEN_S
+        process.free_by_s = self._clock.monotonic() + budget.step_s() + FORGOTTEN_S
         return process
 
-    async def _await(self, limit_s: float) -> PoolProcess:
+    async def _await(self, budget: _Budget) -> PoolProcess:
         waiter = self._queue_up()
         try:
-            process = await asyncio.wait_for(asyncio.wrap_future(waiter), self._bounds.wait_s)
+            process = await asyncio.wait_for(asyncio.wrap_future(waiter), budget.wait_s())
         except BaseException as error:
             self._withdraw(waiter)
             raise self._told_waiter(error) from error
-        process.free_by_s = self._clock.monotonic() + limit_s + FORGOTTEN_S
+        process.free_by_s = self._clock.monotonic() + budget.step_s() + FORGOTTEN_S
         return process
 
     def _told_waiter(self, error: BaseException) -> BaseException:

@@ -14,6 +14,7 @@ from smena.telemetry import events
 from smena.telemetry.tally import Tally
 from workers.middleware.attempt import Attempt
 from workers.middleware.outcome import Outcome, Returned
+from workers.middleware.stopwatch import Stopwatch
 
 UNSETTLED: Final = "could not be settled"
 """Why a job is returned that ran and whose outcome is not known: it must not be run again in place."""
@@ -33,14 +34,17 @@ class Recorder(Protocol):
 
 
 class Seat:
-    """One slot's line in the flight recorder, and its counters."""
+    """One slot's line in the flight recorder, its counters, and the watch over what it runs (``attempt``)."""
 
-    __slots__ = ("_recorder", "busy", "busy_s", "finished", "slot", "tally")
+    __slots__ = ("_recorder", "attempt", "busy_s", "finished", "is_stuck", "slot", "tally", "watch")
 
     def __init__(self, slot: int, recorder: Recorder, tally: Tally) -> None:
         self.slot = slot
         self.tally = tally
-        self.busy = False
+        self.attempt: Attempt | None = None
+        self.watch = Stopwatch(tally)
+        self.is_stuck = False
+        """Whether what runs here did not end when its time was up: nobody waits for it any more."""
         self.finished = 0
         self.busy_s = 0.0
         self._recorder = recorder
@@ -48,6 +52,12 @@ class Seat:
     def sit_down(self) -> None:
         """Tell the recorder that the calling thread serves this seat; once per thread."""
         self._recorder.bind(self.slot)
+        self.watch.belongs_to_this_thread()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a job runs here."""
+        return self.attempt is not None
 
     def run(self, attempt: Attempt) -> Outcome:
         """Run the attempt through its rings on this thread."""
@@ -70,7 +80,8 @@ class Seat:
         return outcome
 
     def _enter(self, attempt: Attempt) -> float:
-        self.busy = True
+        self.attempt = attempt
+        attempt.watch = self.watch
         job = attempt.job
         now = time()
         self._recorder.enter(self.slot, job.id, attempt.actor.name, job.attempt, now)
@@ -81,7 +92,8 @@ class Seat:
     def _leave(self, attempt: Attempt, outcome: Outcome, began: float) -> None:
         passed_s = perf_counter() - began
         self._recorder.leave(self.slot)
-        self.busy = False
+        self.attempt = None
+        self.is_stuck = False
         self.finished += 1
         self.busy_s += passed_s
         actor = attempt.actor.name

@@ -26,6 +26,10 @@ UNSETTLED_PAUSE_S = 5.0
 """How long a job that could not be settled keeps its slot, so that it does not go round in a hurry."""
 
 
+LOOK_S = 0.1
+"""How often a drain looks whether what it waits for is stuck."""
+
+
 class Slots:
     """The worker threads of a process, one for each seat."""
 
@@ -69,11 +73,11 @@ class Slots:
         return count
 
     def finish(self, deadline: Deadline) -> bool:
-        """Hand back what waits, and wait for what runs."""
+        """Hand back what waits, and wait for what runs, but for what is stuck."""
         self.hand_back()
-        for thread in self._threads:
-            if thread.ident is not None:
-                thread.join(deadline.left_s())
+        for thread, seat in zip(self._threads, self._seats, strict=True):
+            while thread.is_alive() and not seat.is_stuck and not deadline.passed():
+                thread.join(min(LOOK_S, deadline.left_s()))
         return not any(thread.is_alive() for thread in self._threads)
 
     def stop(self, deadline: Deadline) -> bool:

@@ -28,6 +28,9 @@ class Source(Protocol):
     def cancel(self, done: Callable[[], object]) -> None:
         """Take no more for ever; ``done`` is called when nothing more can come."""
 
+    def flush(self, done: Callable[[], object]) -> None:
+        """Tell the broker all that was settled; ``done`` is called when that is sent."""
+
 
 class Runner(Protocol):
     """A part that holds deliveries: some wait to start, some run."""
@@ -46,12 +49,18 @@ class Runner(Protocol):
 
 
 class Worker:
-    """The parts of a worker process in their order; a service."""
+    """The parts of a worker process in their order; a service. ``lines`` are the connections, which start first."""
 
     def __init__(
-        self, services: Sequence[Service], settler: Service, runners: Sequence[Runner], source: Source
+        self,
+        lines: Sequence[Service],
+        services: Sequence[Service],
+        settler: Service,
+        runners: Sequence[Runner],
+        source: Source,
     ) -> None:
         self.name = "worker"
+        self._lines = Group("lines", lines, lambda: Deadline.within(CLOSE_S, SYSTEM))
         self._services = Group("worker", services, lambda: Deadline.within(CLOSE_S, SYSTEM))
         self._settler = settler
         self._runners = runners
@@ -60,16 +69,34 @@ class Worker:
 
     def start(self) -> None:
         """Start everything, the consumer last; if a part cannot start, its error rises."""
-        self._services.start()
+        self._lines.start()
+        try:
+            self._services.start()
+        except BaseException:
+            self._lines.stop(Deadline.within(CLOSE_S, SYSTEM))
+            raise
         self._source.start()
         self._taking = True
 
     def stop(self, deadline: Deadline) -> bool:
-        """Drain, then close what the parts stood on; return whether every running job ended and was settled."""
+        """Drain, then close what the parts stood on; return whether every running job ended and was settled.
+
+        A job that still runs keeps its message until the process has ended: the connections are left open, for as
+        soon as they close the broker gives the message to another, and two would run the job at once (P28).
+        """
         drained = self._drain(deadline) if self._taking else True
         self._taking = False
-        closed = self._services.stop(Deadline(deadline.clock, deadline.clock.monotonic() + CLOSE_S))
-        return drained and closed
+        closing = Deadline(deadline.clock, deadline.clock.monotonic() + CLOSE_S)
+        closed = self._services.stop(closing)
+        if self.running():
+            self._wait_for(self._source.flush, Deadline.within(CLOSE_S, SYSTEM))
+            return False
+        return self._lines.stop(closing) and drained and closed
+
+    def hand_back(self) -> None:
+        """Start nothing more in this process, for good; what runs goes on."""
+        for runner in self._runners:
+            runner.hand_back()
 
     def running(self) -> int:
         """Return how many jobs run now."""
@@ -98,6 +125,9 @@ class Worker:
 
     def _take_no_more(self, deadline: Deadline) -> None:
         """Cancel the consumers; a broker that does not answer is not waited for beyond a moment."""
-        cancelled = threading.Event()
-        self._source.cancel(cancelled.set)
-        cancelled.wait(min(CLOSE_S, deadline.left_s()))
+        self._wait_for(self._source.cancel, deadline)
+
+    def _wait_for(self, ask: Callable[[Callable[[], object]], object], deadline: Deadline) -> None:
+        answered = threading.Event()
+        ask(answered.set)
+        answered.wait(min(CLOSE_S, deadline.left_s()))

@@ -7,18 +7,31 @@ import sys
 from os import getpid
 from typing import Any, NoReturn
 
+from smena.book.injection import Injected
 from workers.middleware.attempt import Attempt
 from workers.middleware.outcome import DONE, Done
+from workers.middleware.time_limit import in_time, in_time_async
 
 
 def call_actor(attempt: Attempt) -> Done:
-    """Call a plain actor with what it asks for, then its arguments."""
+    """Call a plain actor with what it asks for, then its arguments; until its time is up, where that is limited."""
+    due_s = attempt.due_s
+    return _called(attempt) if due_s is None else in_time(attempt, due_s, _called)
+
+
+async def call_actor_async(attempt: Attempt) -> Done:
+    """Call an async actor; the twin of `call_actor`."""
+    due_s = attempt.due_s
+    return await (_called_async(attempt) if due_s is None else in_time_async(attempt, due_s, _called_async))
+
+
+def _called(attempt: Attempt) -> Done:
     attempt.began = True
-    actor = attempt.actor
+    actor = attempt.target
     pid = getpid()
     try:
         if actor.injects:
-            result = actor.fn(*_injected(attempt), *attempt.args, **attempt.kwargs)
+            result = actor.fn(*_injected(attempt, actor.injects), *attempt.args, **attempt.kwargs)
         else:
             result = actor.fn(*attempt.args, **attempt.kwargs)
     finally:
@@ -27,12 +40,12 @@ def call_actor(attempt: Attempt) -> Done:
     return DONE if result is None else Done(result)
 
 
-async def call_actor_async(attempt: Attempt) -> Done:
-    """Call an async actor with what it asks for, then its arguments."""
+async def _called_async(attempt: Attempt) -> Done:
     attempt.began = True
+    actor = attempt.target
     pid = getpid()
     try:
-        result = await attempt.actor.fn(*_injected(attempt), *attempt.args, **attempt.kwargs)
+        result = await actor.fn(*_injected(attempt, actor.injects), *attempt.args, **attempt.kwargs)
     finally:
         if getpid() != pid:
             _end_fork()
@@ -52,6 +65,6 @@ def _end_fork() -> NoReturn:
     os._exit(0 if error is None else 1)
 
 
-def _injected(attempt: Attempt) -> tuple[Any, ...]:
-    """Return the context and the session, as far as the actor asks for them."""
-    return tuple(attempt.context if wanted == "context" else attempt.session for wanted in attempt.actor.injects)
+def _injected(attempt: Attempt, injects: tuple[Injected, ...]) -> tuple[Any, ...]:
+    """Return the context and the session, as far as they are asked for."""
+    return tuple(attempt.context if wanted == "context" else attempt.session for wanted in injects)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from smena.book.actor import ExpiryHandler
 from smena.context import Context
 from smena.job import Job
 from workers.broker.delivery import Delivery
 from workers.middleware.bound import BoundActor
+from workers.middleware.stopwatch import UNWATCHED
 
 
 class Attempt:
@@ -16,10 +18,13 @@ class Attempt:
     ``args`` and ``kwargs`` are what the message holds until the arguments ring has put the checked
     values in their place. ``context`` is set by the tracing ring, ``session`` by the once ring.
     ``began`` becomes true when the actor's own code starts, so that a ring can tell a failure of the
-    actor from its own.
+    actor from its own. ``due_s`` (monotonic) and ``bound`` say until when it may run and why, where that is limited;
+    ``watch`` is that of the seat that runs it. ``target`` is what is called: the actor, or its expiry handler.
     """
 
-    __slots__ = ("actor", "args", "began", "context", "delivery", "job", "kwargs", "session")
+    __slots__ = (
+        "actor", "args", "began", "bound", "context", "delivery", "due_s", "job", "kwargs", "session", "target", "watch"
+    )  # fmt: skip
 
     context: Context
 
@@ -31,6 +36,19 @@ class Attempt:
         self.kwargs: dict[str, Any] = job.kwargs
         self.began = False
         self.session: Any = None
+        self.due_s: float | None = None
+        self.bound = ""
+        self.target: BoundActor | ExpiryHandler = actor
+        self.watch = UNWATCHED
+
+    def expire(self) -> bool:
+        """Begin again with the actor's expiry handler; return whether there is one that was not called yet."""
+        handler = self.actor.on_expired
+        if handler is None or self.target is handler:
+            return False
+        self.args, self.kwargs = self.job.args, self.job.kwargs
+        self.began, self.session, self.target = False, None, handler
+        return True
 
     def again(self) -> Attempt:
         """Return the same delivery as it came, to be run once more from the start."""

@@ -127,6 +127,8 @@ class Judge:
         delay_s = max(policy.backoff.wait_s(job.attempt), retry_after_s or 0.0)
         if self._age_s(job) + delay_s > policy.total_age_s:
             return Dead("too_old", error)
+        if job.deadline_ms is not None:  # there the job ends, so there is nothing to wait for beyond
+            delay_s = min(delay_s, max(0.0, (job.deadline_ms - self.clock.now_ms()) / 1000))
         return Retry(delay_s, error)
 
     def _age_s(self, job: Job) -> float:

@@ -28,7 +28,7 @@ from workers.process.faultfile import FaultFile
 from workers.process.lastlines import LastLines
 from workers.process.mishaps import Mishaps
 from workers.process.orders import Orders
-from workers.process.pipe import Draining, Failed, Hello, Pipe, Ready, Report, Take
+from workers.process.pipe import Draining, Failed, Hello, Pipe, Ready, Report, Stuck, Take
 from workers.process.recorder import FlightRecorder, Running
 from workers.process.stackfile import StackFile
 
@@ -128,6 +128,10 @@ class Child:
     def failed(self, error: str) -> None:
         """Tell the supervisor why this child cannot run, before it exits."""
         self._pipe.send(Failed(error))
+
+    def is_stuck_with(self, job_id: str, actor: str, attempt: int, slot: int) -> None:
+        """Tell the supervisor of a job that does not end, so that it replaces this child; blame is that job's alone."""
+        self._pipe.send(Stuck(job_id, actor, attempt, slot))
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until a drain is requested; return whether it was."""

@@ -58,6 +58,15 @@ class Report(msgspec.Struct, frozen=True, tag="report"):
     unready: tuple[str, ...] = ()
 
 
+class Stuck(msgspec.Struct, frozen=True, tag="stuck"):
+    """A job in a child did not end when its time was up; the child takes no more work and has to be replaced."""
+
+    job_id: str
+    actor: str
+    attempt: int
+    slot: int
+
+
 class Take(msgspec.Struct, frozen=True, tag="take"):
     """The supervisor tells a child to take work, or to take none for now and go on with what it has."""
 
@@ -76,7 +85,7 @@ class Reaped(msgspec.Struct, frozen=True, tag="reaped"):
     pid: int
 
 
-Message = Hello | Ready | Draining | Failed | Report | Take | Fork | Reaped
+Message = Hello | Ready | Draining | Failed | Report | Stuck | Take | Fork | Reaped
 
 _decode = msgspec.json.Decoder(Message)
 _encode = msgspec.json.Encoder()

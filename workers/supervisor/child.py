@@ -12,7 +12,7 @@ import msgspec
 from smena.telemetry.metric import JOBS
 from workers.process import lineage
 from workers.process.orders import Orders
-from workers.process.pipe import Draining, Failed, Hello, Message, Pipe, Ready, Report
+from workers.process.pipe import Draining, Failed, Hello, Message, Pipe, Ready, Report, Stuck
 from workers.supervisor.culprit import Culprit
 from workers.supervisor.memory import Memory
 from workers.supervisor.nursery import NurseryHandle
@@ -132,6 +132,8 @@ class SupervisedChild:
                 self.draining, self.draining_since_s = True, now_s
             case Failed(error=error):
                 self.failure = error
+            case Stuck(job_id, actor, attempt, slot):
+                self.culprit = self.culprit or Culprit(job_id, actor, attempt, slot, "hard_limit")
             case Report(loops=loops):
                 self.report = message
                 self.loops = {name: self._seen(name, tick, now_s) for name, tick in loops.items()}

@@ -12,6 +12,7 @@ from typing import Final
 from smena.clock import Clock
 from smena.telemetry import events
 from workers.supervisor.budgets import Budgets
+from workers.supervisor.condemned import Condemned
 from workers.supervisor.crew import Crew
 from workers.supervisor.recycling import Recycling
 from workers.supervisor.reload import Reload
@@ -32,6 +33,7 @@ class Upkeep:
         self._reload: Reload | None = None
         self._reload_is_wanted = False
         self._recycling = Recycling(crew, budgets, clock)
+        self._condemned = Condemned(crew, budgets, clock)
         self._status = Status(crew, clock)
         self._on_signal: dict[signal.Signals, Callable[[], None]] = {
             signal.SIGHUP: self._ask_to_reload,
@@ -55,6 +57,7 @@ class Upkeep:
         """Take the next step of what is under way, or begin what is wanted."""
         self._crew.sample_memory()
         self._crew.kill_overdue(self._budgets.leave_s)
+        self._condemned.step()
         self._status.step()
         if self._reload is not None:
             self._reload.step()

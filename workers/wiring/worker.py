@@ -45,12 +45,14 @@ from workers.execution.seat import Seat
 from workers.execution.settler import Settler
 from workers.execution.slots import Slots
 from workers.execution.tally_line import TallyLine
+from workers.execution.time_watch import TimeWatch
 from workers.execution.worker import Worker
 from workers.middleware.arguments import Arguments
 from workers.middleware.attempt import Attempt
 from workers.middleware.once import OnceRing
 from workers.middleware.rings import Ring
 from workers.middleware.settle import Settle
+from workers.middleware.time_limit import TimeLimit
 from workers.middleware.tracing import MakeContext, Tracing
 from workers.middleware.verdict import Judge
 from workers.process.child import Child
@@ -81,6 +83,7 @@ class WorkerProcess:
         self._settings = settings
         self._name = child.name
         self._on_bug = child.mishaps.in_loop
+        self._tell_stuck = child.is_stuck_with
         self._board = Board()
         self._registry = load_books(settings.books)
         self._queues = wanted_queues(self._registry, settings.worker.queues)
@@ -99,10 +102,6 @@ class WorkerProcess:
         pulse = None if self._database is None else Pulse(self._database.ping, SYSTEM)
         recall: list[Recall] = [] if self._recall is None else [self._recall]
         services: list[Service | None] = [
-            self._link,
-            self._consuming,
-            self._publishing,
-            self._publisher,
             self._settler,
             pulse,
             self._recall,
@@ -113,8 +112,10 @@ class WorkerProcess:
             OpenResources(self._registry.resources, self._coroutines),
             pace,
             tally_line,
+            self._time_watch,
         ]
-        worker = Worker(
+        self._worker = Worker(
+            [self._link, self._consuming, self._publishing, self._publisher],
             [service for service in services if service is not None],
             settler=self._settler,
             runners=[*recall, self._slots, self._coroutines],
@@ -125,9 +126,10 @@ class WorkerProcess:
             "settler": self._settler,
             "event-loop": self._coroutines,
             "pace": pace,
+            "time-watch": self._time_watch,
         }
         return Role(
-            worker,
+            self._worker,
             loops,
             self._board,
             self._check,
@@ -156,6 +158,10 @@ class WorkerProcess:
             LoopWatch("event-loop", self._coroutines.post, blocked_s),
             LoopWatch("link", self._link.post, blocked_s),
         ]
+        coroutine_seats = self._seats[threads:]
+        self._time_watch = TimeWatch(
+            self._seats[:threads], coroutine_seats, self._coroutines, self._board, self._is_stuck
+        )
         self._board.gauge(LOOP_LAG, lambda: {watch.watched: watch.worst_s() for watch in self._watches})
 
     def _build_settling(self) -> None:
@@ -168,9 +174,14 @@ class WorkerProcess:
     def _build_intake(self) -> None:
         judge = Judge(SYSTEM, [store_faults.translate, amqp_faults.translate], self._slots.ending)
         once = None if self._database is None else Once(self._database, self._settings.once.keep_s)
-        outer: list[Ring] = [Tracing(self._context_maker(once)), Settle(judge, self._messages), Arguments()]
+        outer: list[Ring] = [
+            Tracing(self._context_maker(once)),
+            Settle(judge, self._messages),
+            TimeLimit(SYSTEM),
+            Arguments(),
+        ]
         ring = None if once is None else OnceRing(once, judge.classify)
-        actors = bind_actors(self._registry, self._settings.retry, outer, ring)
+        actors = bind_actors(self._registry, self._settings.retry, outer, ring, self._settings.worker)
         recall = None if self._recall is None else self._recall.put
         intake = Intake(actors, self._messages, recall, self._start, self._settings.worker.unknown_actor_s)
         self._build_consumer(intake.deliver)
@@ -197,12 +208,20 @@ class WorkerProcess:
                 atransaction=atransaction,
                 resources=resources,
                 steps=steps,
+                watch=attempt.watch,
             )
 
         return make
 
     def _start(self, attempt: Attempt) -> None:
         (self._coroutines if attempt.actor.is_async else self._slots).put(attempt)
+
+    def _is_stuck(self, seat: Seat, attempt: Attempt) -> None:
+        """Take no more work in this process, and have it replaced."""
+        job = attempt.job
+        self._hold("a job is stuck", holding=True)
+        self._worker.hand_back()
+        self._tell_stuck(job.id, attempt.actor.name, job.attempt, seat.slot)
 
     def _hold(self, reason: str, holding: bool) -> None:
         self._brake.hold(reason, holding)

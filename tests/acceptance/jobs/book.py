@@ -1,7 +1,9 @@
 """The actors. Each effect is a row in the table `effects` (key, actor, attempt, process)."""
 
 import asyncio
+import contextlib
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -13,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
 import smena
-from smena import Context, Permanent, Retry, Transient
+from smena import Context, Permanent, Retry, TimeLimit, Transient
 
 POLL_S = 0.02
 
@@ -157,6 +159,107 @@ async def astray(ctx: Context, session: AsyncSession, /, key: str) -> None:
     """Take effect, and leave behind a callback whose error nobody will catch."""
     await session.execute(_EFFECT, _values(ctx, key))
     asyncio.get_running_loop().call_soon(_gone_astray)
+
+
+def _lives(pid: str) -> bool:
+    """Say whether a process may still run code of its own: one that is ending has let go of its files before."""
+    try:
+        return any(Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return False
+
+
+def _second_time(ctx: Context, key: str) -> bool:
+    """Say whether the job ran before; the first time leave the process's id, the second what became of it."""
+    mark = ctx.resource(place) / f"first-{key}"
+    if not mark.exists():
+        mark.write_text(str(os.getpid()), encoding="ascii")
+        return False
+    lives = _lives(mark.read_text(encoding="ascii"))
+    (ctx.resource(place) / f"second-{key}").write_text("beside the first" if lives else "after the first")
+    return True
+
+
+@book.actor(queue="jobs", time_limit=TimeLimit(0.3, grace_s=0.5), retry=Retry(base_s=0.1, cap_s=0.2))
+def oversleep(ctx: Context, /, key: str) -> None:
+    """Sleep in C code, where no interruption reaches; take effect the second time."""
+    if not _second_time(ctx, key):
+        time.sleep(3600)
+    with ctx.transaction() as session:
+        session.execute(_EFFECT, _values(ctx, key))
+
+
+@book.actor(queue="jobs")
+def overrun(ctx: Context, /, key: str) -> None:
+    """Sleep in C code without a limit the first time; take effect the second."""
+    if not _second_time(ctx, key):
+        time.sleep(3600)
+    with ctx.transaction() as session:
+        session.execute(_EFFECT, _values(ctx, key))
+
+
+@book.actor(queue="jobs", time_limit=TimeLimit(0.3, grace_s=0.5), retry=Retry(base_s=0.1, cap_s=0.2))
+async def aoversleep(ctx: Context, /, key: str) -> None:
+    """Swallow every cancellation; take effect the second time."""
+    if not _second_time(ctx, key):
+        while True:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(3600)
+    async with ctx.atransaction() as session:
+        await session.execute(_EFFECT, _values(ctx, key))
+
+
+@book.actor(queue="jobs", time_limit=TimeLimit(0.3, grace_s=20), retry=Retry(base_s=0.1, cap_s=0.2))
+def slow_statement(ctx: Context, session: Session, /, key: str) -> None:
+    """Wait for a statement the first time; take effect the second."""
+    session.execute(_EFFECT, _values(ctx, key))
+    if not _second_time(ctx, key):
+        session.execute(sa.text("SELECT pg_sleep(600)"))
+
+
+@book.actor(queue="jobs", time_limit=TimeLimit(0.3, grace_s=20), retry=Retry(base_s=0.1, cap_s=0.2))
+def slow_transaction(ctx: Context, /, key: str) -> None:
+    """Do the same in a transaction that the job opens itself."""
+    with ctx.transaction() as session:
+        session.execute(_EFFECT, _values(ctx, key))
+        if not _second_time(ctx, key):
+            session.execute(sa.text("SELECT pg_sleep(600)"))
+
+
+@book.actor(
+    queue="jobs", time_limit=TimeLimit(0.3, grace_s=20), retry=Retry(base_s=0.1, cap_s=0.2), once=lambda key: key
+)
+def slow_once(ctx: Context, session: Session, /, key: str) -> None:
+    """Do the same under a key."""
+    session.execute(_EFFECT, _values(ctx, key))
+    if not _second_time(ctx, key):
+        session.execute(sa.text("SELECT pg_sleep(600)"))
+
+
+@book.actor(queue="jobs", time_limit=TimeLimit(0.3, grace_s=20), retry=Retry(base_s=0.1, cap_s=0.2))
+async def aslow_statement(ctx: Context, session: AsyncSession, /, key: str) -> None:
+    """Do the same on the event loop."""
+    await session.execute(_EFFECT, _values(ctx, key))
+    if not _second_time(ctx, key):
+        await session.execute(sa.text("SELECT pg_sleep(600)"))
+
+
+@book.actor(queue="jobs", time_limit=TimeLimit(0.3, grace_s=20), retry=Retry(base_s=0.1, cap_s=0.2))
+def slow_step(ctx: Context, /, key: str) -> None:
+    """Wait for a CPU step the first time; take effect the second."""
+    if not _second_time(ctx, key):
+        ctx.cpu(time.sleep, 600)
+    with ctx.transaction() as session:
+        session.execute(_EFFECT, _values(ctx, key))
+
+
+@book.actor(queue="jobs")
+def backtrack(ctx: Context, /, key: str) -> None:
+    """Hold the interpreter in a regular expression the first time; take effect the second."""
+    if not _second_time(ctx, key):
+        re.match(r"(a+)+$", "a" * 64 + "b")
+    with ctx.transaction() as session:
+        session.execute(_EFFECT, _values(ctx, key))
 
 
 def _gone_astray() -> None:
