@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -27,6 +29,12 @@ class Bar:
         """Say measure and bound."""
         sign = "<=" if self.at_most else ">="
         return f"{self.name} {self.value:g} ({sign} {self.bound:g})"
+
+
+def windows(at: Sequence[float], since: float, until: float, size: float, step: float = 0.1) -> list[int]:
+    """Count the moments ``at`` (in order) in every window of that size that begins a ``step`` after the one before."""
+    starts = [since + n * step for n in range(int((until - size - since) / step) + 1)]
+    return [bisect_left(at, start + size) - bisect_left(at, start) for start in starts or [since]]
 
 
 def worst_of_hundred(values: list[float]) -> float:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
 import smena
+from smena.store import terms
 
 QUEUE: Final = "drill"
 
@@ -26,7 +29,18 @@ WITH shown AS (SELECT pg_try_advisory_xact_lock_shared(:process, :number))
 INSERT INTO drill.effects (number, run, attempt, process)
 SELECT :number, :run, :attempt, :process FROM shown
 """)
-_RETRY: Final = smena.Retry(base_s=0.1, cap_s=0.5)
+RETRY: Final = smena.Retry(base_s=0.1, cap_s=0.5)
+LEASE_S: Final = 1.0
+LEASES: Final = "drill-"
+"""How the names of the jobs' leases begin; the number of the job follows, and the owner's begins with its process."""
+
+_START: Final = sa.text(
+    "INSERT INTO drill.starts (number, run, attempt, process) VALUES (:number, :run, :attempt, :process)"
+)
+_ALONE: Final = sa.text("SELECT pg_advisory_xact_lock(:number)")
+_DONE: Final = sa.text("SELECT EXISTS (SELECT FROM drill.effects WHERE number = :number)")
+fence: Callable[[Session, terms.Term], None] = terms.fence
+"""What lets a write go on only under its term; one control takes it out."""
 
 book = smena.Book("drill")
 
@@ -40,28 +54,61 @@ class Piece:
     ms: int
 
 
-def _values(ctx: smena.Context, piece: Piece) -> dict[str, object]:
-    return {"number": piece.number, "run": piece.run, "attempt": ctx.attempt, "process": os.getpid()}
+def effect(ctx: smena.Context, piece: Piece) -> tuple[sa.TextClause, dict[str, object]]:
+    """Return the statement that shows the job as running and writes its effect, with its values."""
+    return _BEGIN, {"number": piece.number, "run": piece.run, "attempt": ctx.attempt, "process": os.getpid()}
 
 
-@book.actor(queue=QUEUE, retry=_RETRY, once=lambda piece: piece.number)
+@book.actor(queue=QUEUE, retry=RETRY, once=lambda piece: piece.number)
 def work(ctx: smena.Context, session: Session, /, piece: Piece) -> None:
     """Take effect once, on a thread."""
-    session.execute(_BEGIN, _values(ctx, piece))
+    session.execute(*effect(ctx, piece))
     time.sleep(piece.ms / 1000)
 
 
-@book.actor(queue=QUEUE, retry=_RETRY, once=lambda piece: piece.number)
+@book.actor(queue=QUEUE, retry=RETRY, once=lambda piece: piece.number)
 async def awork(ctx: smena.Context, session: AsyncSession, /, piece: Piece) -> None:
     """Take effect once, on the event loop."""
-    await session.execute(_BEGIN, _values(ctx, piece))
+    await session.execute(*effect(ctx, piece))
     await asyncio.sleep(piece.ms / 1000)
 
 
-@book.actor(queue=QUEUE, retry=_RETRY, once=lambda piece: piece.number)
+@book.actor(queue=QUEUE, retry=RETRY, once=lambda piece: piece.number)
 def second_try(ctx: smena.Context, session: Session, /, piece: Piece) -> None:
     """Fail in the first attempt, take effect in the second."""
-    session.execute(_BEGIN, _values(ctx, piece))
+    session.execute(*effect(ctx, piece))
     if ctx.attempt == 1:
         raise smena.Transient("the first attempt of this job always fails")
     time.sleep(piece.ms / 1000)
+
+
+@book.actor(queue=QUEUE, retry=RETRY)
+def leased(ctx: smena.Context, /, piece: Piece) -> None:
+    """Take effect once by a lease of the job's own: reserve, work outside any transaction, write under the term."""
+    with ctx.transaction() as session:
+        owner = f"{os.getpid()}-{uuid.uuid4().hex}"
+        term = terms.take(session.connection(), f"{LEASES}{piece.number}", owner, LEASE_S)
+        if session.scalar(_DONE, {"number": piece.number}):
+            return  # under the new term nobody can write any more who has not yet
+    if term is None:
+        raise smena.Transient("another copy of this job holds its lease")
+    time.sleep(piece.ms / 1000)
+    with ctx.transaction() as session:
+        session.execute(*effect(ctx, piece))
+        fence(session, term)
+
+
+@book.actor(queue=QUEUE, retry=RETRY)
+async def spread(ctx: smena.Context, /, piece: Piece) -> None:
+    """Take effect at the end of a long wait, as one of a thousand: no connection is held meanwhile.
+
+    The effect is the job's own to guard: under a lock on its number, and only if it is not there.
+    """
+    statement, values = effect(ctx, piece)
+    async with ctx.atransaction() as session:
+        await session.execute(_START, values)
+    await asyncio.sleep(piece.ms / 1000)
+    async with ctx.atransaction() as session:
+        await session.execute(_ALONE, {"number": piece.number})
+        if not await session.scalar(_DONE, {"number": piece.number}):
+            await session.execute(statement, values)

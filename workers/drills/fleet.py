@@ -61,7 +61,7 @@ class Fleet:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", *self._command],
                 env={**self._environ, **changed},
-                cwd=self._folder,
+                cwd=self._folder.parent,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
                 start_new_session=True,
@@ -89,6 +89,10 @@ class Fleet:
     def workers(self) -> list[int]:
         """Return the process ids of the worker processes."""
         return list(self.children().values())
+
+    def leaving(self) -> list[int]:
+        """Return the process ids of children whose post is another's already."""
+        return list(self._told().get("leaving", ()))
 
     def tell(self, number: signal.Signals) -> None:
         """Send the supervisor a signal."""
@@ -140,7 +144,9 @@ class Fleet:
         }
 
     def _told(self) -> dict[str, Any]:
-        return (None if self.has_ended else read_state(self._state)) or {}
+        """Return the state file; not one that a killed supervisor of the same folder has left."""
+        told = (None if self.has_ended else read_state(self._state)) or {}
+        return told if told.get("pid") == self.pid else {}
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,10 +86,11 @@ class Ground:
             for pid in pids:
                 send(pid, signal.SIGCONT)
 
-    def kill(self, *pids: int, least: int = 1) -> list[int]:
+    def kill(self, *pids: int, least: int = 1, only: Sequence[int] = ()) -> list[int]:
         """Kill processes by SIGKILL when they run at least so many jobs, and strike with them; return those jobs.
 
-        They are held still for the look, so that nothing changes between it and the kill.
+        They are held still for the look, so that nothing changes between it and the kill; with ``only`` these of them
+        are killed, and the others let go.
         """
         struck: list[int] = []
 
@@ -98,7 +99,7 @@ class Ground:
                 struck[:] = [number for number, pid in self.sight.running().items() if pid in pids]
                 if len(struck) >= least:
                     self.strike(len(struck))
-                    for pid in pids:
+                    for pid in only or pids:
                         send(pid, signal.SIGKILL)
             return len(struck) >= least
 
@@ -112,22 +113,28 @@ class Ground:
         self.bite += bite
         self.struck_at = time.monotonic()
 
-    def recovered(self, condition: Callable[[], object], what: str, within_s: float = PATIENCE_S) -> float:
+    def recovered(self, condition: Callable[[], object], what: str, within_s: float | None = None) -> float:
         """Wait until the fleet is back; return, and keep, how long that took since the strike."""
         self.until(condition, what, within_s)
         self.recover_s = time.monotonic() - self.struck_at
         return self.recover_s
 
+    def note_worst(self, name: str, value: float, bound: float = 0) -> None:
+        """Have the worst of several measures judged."""
+        before = [bar for bar in self.bars if bar.name == name]
+        self.bars = [bar for bar in self.bars if bar.name != name]
+        self.bar(name, max([value, *(bar.value for bar in before)]), bound)
+
     def bar(self, name: str, value: float, bound: float, *, at_most: bool = True) -> None:
         """Have a measure judged."""
         self.bars.append(Bar(name, round(value, 3), bound, at_most))
 
-    def until(self, condition: Callable[[], object], what: str, within_s: float = PATIENCE_S) -> float:
+    def until(self, condition: Callable[[], object], what: str, within_s: float | None = None) -> float:
         """Wait until the condition holds and return how long it took; raise `NotInTime` when it does not.
 
-        Where a guard is out it may never hold, and is not waited for as long.
+        Where a guard is out it may never hold, and unless a time is given it is not waited for as long.
         """
-        within_s = within_s if self.guard is None else min(within_s, _UNGUARDED_S)
+        within_s = within_s or (PATIENCE_S if self.guard is None else _UNGUARDED_S)
         began = time.monotonic()
         while not condition():
             if time.monotonic() - began > within_s:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import psycopg
 
 from smena import outbox
-from smena.book import Actor, send_many
+from smena.book import Actor, by_name, send_many
 from smena.clock import Deadline
 from smena.errors import SmenaError
 from smena.job import Job
@@ -54,6 +54,17 @@ class LoadPlan:
 
 
 @dataclass(frozen=True)
+class Turn:
+    """One job to be made."""
+
+    actor: str
+    ms: int
+    guilty: bool = False
+    more: tuple[object, ...] = ()
+    planned: bool = False
+
+
+@dataclass(frozen=True)
 class Made:
     """One job that was made, and whether it is made to end as a dead letter."""
 
@@ -62,6 +73,8 @@ class Made:
     ms: int
     attempts: int
     guilty: bool
+    planned: bool
+    """Part of the plan's turns; only of these some are sent twice."""
 
 
 class Load(Loop):
@@ -75,15 +88,18 @@ class Load(Loop):
         self._finishing = threading.Event()
         self._unsent: list[Made] = []
         self._unnoted: list[int] = []
-        self._extra: list[tuple[str, int, bool]] = []
+        self._extra: list[Turn] = []
         self._extra_lock = threading.Lock()
         self.made = 0
         self.trouble = ""
 
-    def add(self, actor: str, *, ms: int = 0, count: int = 1, guilty: bool = False) -> None:
-        """Send some jobs of another kind too; from any thread."""
+    def add(self, actor: str, *more: object, ms: int = 0, count: int = 1, guilty: bool = False) -> None:
+        """Send some jobs of another kind too, each once, with ``more`` arguments behind the piece; from any thread.
+
+        ``actor`` is a function of the drills' book, or the whole name of an actor elsewhere, such as ``deploy.greet``.
+        """
         with self._extra_lock:
-            self._extra.extend([(actor, ms, guilty)] * count)
+            self._extra.extend([Turn(actor, ms, guilty, more)] * count)
 
     def finish(self, deadline: Deadline) -> bool:
         """Make no more jobs, and return whether each one made was accepted by the deadline."""
@@ -115,8 +131,8 @@ class Load(Loop):
         with self._extra_lock:
             extra, self._extra = self._extra, []
         plan, first = self._plan, self.made
-        turns = [(plan.actors[(first + n) % len(plan.actors)], plan.ms, False) for n in range(count)]
-        made = [self._one(*turn) for turn in (*turns, *extra)]
+        turns = [Turn(plan.actors[(first + n) % len(plan.actors)], plan.ms, planned=True) for n in range(count)]
+        made = [self._one(turn) for turn in (*turns, *extra)]
         kept = [one for one in made if plan.outbox_every and one.number % plan.outbox_every == 0 and not one.guilty]
         sent = [one for one in made if one not in kept]
         connection = self._database()
@@ -128,11 +144,15 @@ class Load(Loop):
         self.made += len(made)
         self._unsent += sent
 
-    def _one(self, actor: str, ms: int, guilty: bool) -> Made:
+    def _one(self, turn: Turn) -> Made:
         number, self._number = self._number, self._number + 1
-        declared: Actor[..., Any] = getattr(book, actor)
-        job = declared.message(Piece(number, self._run, ms))
-        return Made(number, job, ms, _OWN_ATTEMPTS.get(actor, 1), guilty)
+        piece = Piece(number, self._run, turn.ms)
+        if "." in turn.actor:
+            job = by_name(turn.actor, queue=book.QUEUE).message(asdict(piece), *turn.more)
+        else:
+            declared: Actor[..., Any] = getattr(book, turn.actor)
+            job = declared.message(piece, *turn.more)
+        return Made(number, job, turn.ms, _OWN_ATTEMPTS.get(turn.actor, 1), turn.guilty, turn.planned)
 
     def _insert(self, made: Sequence[Made], *, accepted: bool) -> None:
         if made:
@@ -153,7 +173,7 @@ class Load(Loop):
         if not unsent:
             return
         every = self._plan.twice_every
-        twice = [one.job for one in unsent if every and one.number % every == 1 and not one.guilty]
+        twice = [one.job for one in unsent if every and one.number % every == 1 and one.planned]
         outcomes = send_many([*(one.job for one in unsent), *twice])[: len(unsent)]
         self._unnoted += [one.number for one, error in zip(unsent, outcomes, strict=True) if error is None]
         self._unsent = [one for one, error in zip(unsent, outcomes, strict=True) if error is not None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ class Report:
     left_over: int
     seconds: float
     bars: Sequence[Bar]
+    notes: Mapping[str, float | str]
     failures: Sequence[str]
 
     @property
@@ -49,6 +50,7 @@ class Report:
             "left_over": self.left_over,
             "seconds": round(self.seconds, 1),
             "bars": [bar.facts() for bar in self.bars],
+            "notes": dict(self.notes),
             "failures": list(self.failures),
         }
         if self.control is not None:
@@ -65,7 +67,8 @@ class Report:
             f"effects {verdict.effects:<6}lost {verdict.lost}  doubled {verdict.doubled}  "
             f"innocents' attempts {verdict.innocent_attempts}  left over {self.left_over}{back}  {self.seconds:.1f} s"
         )
-        return [head, *(f"        {bar}" for bar in self.bars), *(f"        {reason}" for reason in self.failures)]
+        notes = (f"{name}: {value}" for name, value in self.notes.items())
+        return [head, *(f"        {line}" for line in (*map(str, self.bars), *notes, *self.failures))]
 
 
 def summary(reports: Sequence[Report]) -> dict[str, Any]:

@@ -80,6 +80,7 @@ class _Holding:
             left_over,
             seconds,
             ground.bars,
+            ground.notes,
             self._failures,
         )
 

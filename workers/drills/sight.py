@@ -6,7 +6,7 @@ drills take the database away.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any, Final, LiteralString
 
 import psycopg
@@ -24,18 +24,36 @@ SELECT (SELECT count(*) FROM drill.jobs WHERE run = %(run)s AND accepted_at IS N
        (SELECT count(DISTINCT job_id) FROM smena.dead_letters JOIN drill.jobs USING (job_id) WHERE run = %(run)s),
        (SELECT count(*) FROM smena.outbox JOIN drill.jobs ON job_id = id WHERE run = %(run)s AND state <> 'sent')
 """
+LEASED: Final = """
+SELECT substr(name, 7)::int AS number, split_part(owner, '-', 1)::int AS process
+FROM smena.leases
+WHERE name LIKE 'drill-%%' AND substr(name, 7)::int IN (
+    SELECT number FROM drill.jobs WHERE run = %(run)s
+    EXCEPT SELECT number FROM drill.effects WHERE run = %(run)s
+)
+"""
+STARTED: Final = """
+SELECT DISTINCT ON (number) number, process
+FROM drill.starts
+WHERE run = %(run)s
+  AND NOT EXISTS (SELECT FROM drill.effects WHERE effects.run = %(run)s AND effects.number = starts.number)
+ORDER BY number, at DESC
+"""
 _BACK: Final = f"""
 SELECT count(*)
 FROM unnest(%(numbers)s::int[]) AS struck (number)
 WHERE EXISTS (SELECT FROM drill.effects WHERE run = %(run)s AND effects.number = struck.number)
    OR EXISTS (SELECT FROM ({RUNNING}) AS now WHERE now.number = struck.number AND now.process <> ALL (%(dead)s::int[]))
 """  # noqa: S608 - constants
-_RATE: Final = """
-WITH done AS (
-    SELECT floor(extract(epoch FROM at) + duration_ms / 1000.0 - %(since)s) AS second
-    FROM drill.effects JOIN drill.jobs USING (number) WHERE effects.run = %(run)s
-)
-SELECT second::int, count(*) FROM done WHERE second >= 0 AND second < %(seconds)s GROUP BY second
+_ENDED: Final = """
+SELECT (extract(epoch FROM at) + duration_ms / 1000.0)::float8 AS ended
+FROM drill.effects JOIN drill.jobs USING (number) WHERE effects.run = %(run)s ORDER BY ended
+"""
+_PROCESSES: Final = """
+SELECT DISTINCT process FROM drill.effects WHERE run = %(run)s AND number = ANY (%(numbers)s)
+"""
+_ENDED_OF: Final = """
+SELECT count(DISTINCT number) FROM drill.effects WHERE run = %(run)s AND number = ANY (%(numbers)s)
 """
 _NOW: Final = "SELECT extract(epoch FROM clock_timestamp())::float8"
 
@@ -76,10 +94,32 @@ class Sight:
         [(now,)] = self.rows(_NOW)
         return float(now)
 
-    def ended_each_second(self, since: float, seconds: int) -> list[int]:
-        """Return how many effects ended in each second from ``since`` (the database's clock) on."""
-        counted: Mapping[int, int] = dict(self.rows(_RATE, since=since, seconds=seconds))
-        return [counted.get(second, 0) for second in range(seconds)]
+    def leased(self, process: int | None = None) -> dict[int, int]:
+        """Return the jobs that run under a lease of their own: number to process; of one process or of all."""
+        found = dict(self.rows(LEASED))
+        return {number: pid for number, pid in found.items() if process in (None, pid)}
+
+    def started(self, process: int | None = None) -> dict[int, int]:
+        """Return the jobs without a transaction that have begun and not ended: number to process that began last."""
+        found = dict(self.rows(STARTED))
+        return {number: pid for number, pid in found.items() if process in (None, pid)}
+
+    def ended_at(self) -> list[float]:
+        """Return when each effect ended, in Unix seconds of the database's clock, in order."""
+        return [float(at) for (at,) in self.rows(_ENDED)]
+
+    def done_by(self, numbers: Collection[int]) -> set[int]:
+        """Return the processes in which these jobs took effect."""
+        return {int(process) for (process,) in self.rows(_PROCESSES, numbers=list(numbers))}
+
+    def unended(self, numbers: Collection[int]) -> int:
+        """Return how many of these jobs did not take effect yet."""
+        [(ended,)] = self.rows(_ENDED_OF, numbers=list(numbers))
+        return len(numbers) - int(ended)
+
+    def have_ended(self, numbers: Collection[int]) -> bool:
+        """Say whether each of these jobs took effect."""
+        return self.unended(numbers) == 0
 
     def close(self) -> None:
         """Close the connection; the next look opens another."""

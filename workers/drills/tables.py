@@ -2,6 +2,7 @@
 
 `jobs` is what the publisher knows: a row before a job is sent, the time of acceptance once broker or commit confirmed
 it. `effects` is what jobs did; it has no key, so that nothing but the fleet's guards keeps a job from acting twice.
+`starts` is written by the jobs that run without a transaction, for there is no other way to see them.
 """
 
 from __future__ import annotations
@@ -30,5 +31,13 @@ CREATE TABLE IF NOT EXISTS drill.effects (
     at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE INDEX IF NOT EXISTS effects_run_idx ON drill.effects (run, number);
+CREATE TABLE IF NOT EXISTS drill.starts (
+    number int NOT NULL,
+    run text NOT NULL,
+    attempt int NOT NULL,
+    process int NOT NULL,
+    at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE INDEX IF NOT EXISTS starts_run_idx ON drill.starts (run, number);
 """
 """Safe to run again."""

@@ -10,6 +10,7 @@ from typing import Final
 
 GUARDS: Final = {
     "ack-first": "workers.drills.unguarded.ack_first",
+    "no-term": "workers.drills.unguarded.no_term",
     "no-once-key": "workers.drills.unguarded.no_once_key",
 }
 """What can be taken out, and the module that does."""
