@@ -1,14 +1,19 @@
 """Each drill is one file with one page, and says enough of itself."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
 
 from tests.fixtures import page
 from workers.cli import main as smena
+from workers.cli.drill import addresses, allowed
 from workers.drills import deaths, weather
-from workers.drills.bar import Bar, worst_of_hundred
+from workers.drills.bar import Bar, windows, worst_of_hundred
 from workers.drills.catalogue import drills
 from workers.drills.drill import Drill
+from workers.drills.stage import Stage
 from workers.drills.unguarded import GUARDS
 
 DRILLS = drills().values()
@@ -50,6 +55,33 @@ def test_a_bar_holds_on_its_own_side() -> None:
     assert not Bar("seconds", 3, 2).holds
     assert Bar("rate", 3, 2, at_most=False).holds
     assert not Bar("rate", 1, 2, at_most=False).holds
+
+
+def test_every_window_of_a_second_is_counted_not_only_whole_seconds() -> None:
+    at = [0.1, 0.2, 0.3, 1.8, 1.9, 2.0]
+    assert min(windows(at, 0.0, 2.0, 1.0)) == 0
+    assert windows(at, 0.0, 1.0, 1.0) == [3]
+
+
+def test_a_destructive_drill_is_left_out_where_services_are_given_unless_it_is_named(tmp_path: Path) -> None:
+    harmless = drills()["kill-worker"]
+    harmful = replace(harmless, name="flood", destructive=True)
+    given = Stage({"SMENA_LOCAL_DIR": str(tmp_path), "SMENA_AMQP_URL": "amqp://staging"})
+    private = Stage({"SMENA_LOCAL_DIR": str(tmp_path)})
+    assert list(allowed([harmless, harmful], given, [])) == [harmless]
+    assert list(allowed([harmless, harmful], given, ["flood"])) == [harmless, harmful]
+    assert list(allowed([harmless, harmful], private, [])) == [harmless, harmful]
+
+
+def test_against_takes_each_address_by_its_scheme_and_refuses_others() -> None:
+    assert addresses(["amqp://a/", "postgresql+psycopg://b/", "rediss://c/"]) == {
+        "SMENA_AMQP_URL": "amqp://a/",
+        "SMENA_DATABASE_URL": "postgresql+psycopg://b/",
+        "SMENA_REDIS_URL": "rediss://c/",
+    }
+    refused = CliRunner().invoke(smena, ["drill", "run", "term", "--against", "http://staging"])
+    assert refused.exit_code == 2
+    assert "'http'" in refused.stderr
 
 
 def test_the_worst_of_a_few_is_the_worst() -> None:

@@ -74,8 +74,8 @@ def run(
     if not (named or every or group or controls):
         raise click.UsageError("name drills, or give --all, --only, --group or --controls")
     try:
-        stage = Stage({**os.environ, **_addresses(against)})
-        wanted = list(_allowed(chosen(named, group), stage, named))
+        stage = Stage({**os.environ, **addresses(against)})
+        wanted = list(allowed(chosen(named, group), stage, named))
         reports = _hold(wanted, stage, controls=controls, seconds=seconds, keep=keep, quiet=as_json)
     except SmenaError as refusal:
         click.echo(f"drill: {refusal}", err=True)
@@ -108,7 +108,8 @@ def _runs(wanted: Sequence[Drill], *, controls: bool) -> Iterator[tuple[Drill, C
         yield from ((one, control) for control in one.controls) if controls else ((one, None),)
 
 
-def _allowed(wanted: Sequence[Drill], stage: Stage, named: Sequence[str]) -> Iterator[Drill]:
+def allowed(wanted: Sequence[Drill], stage: Stage, named: Sequence[str]) -> Iterator[Drill]:
+    """Leave out what is destructive where services are given, unless it is named."""
     for one in wanted:
         if one.destructive and stage.given and one.name not in named:
             click.echo(
@@ -118,7 +119,7 @@ def _allowed(wanted: Sequence[Drill], stage: Stage, named: Sequence[str]) -> Ite
             yield one
 
 
-def _addresses(against: Sequence[str]) -> dict[str, str]:
+def addresses(against: Sequence[str]) -> dict[str, str]:
     """Return which setting each address is for, by its scheme."""
     addresses = {}
     for url in against:

@@ -1,4 +1,4 @@
-"""SIGKILL to the only worker, which runs a thousand coroutines: the one that takes its place must run them all again."""
+"""SIGKILL to the only worker, which runs a thousand coroutines: the next one must run them all again."""
 
 from __future__ import annotations
 
