@@ -125,6 +125,9 @@ class Worker(Group):
     concurrency: Annotated[int, Field(ge=1, le=10_000), Unit("coroutines")] = 100
     """Async actors that one process runs at once."""
 
+    preload: bool = True
+    """Import the books once, before the workers are forked; off, each worker imports them after its fork."""
+
     prefetch_max: Annotated[int, Field(ge=1, le=60_000), Unit("messages")] = 2000
     """Most deliveries held by one process; how many follows the measured length of jobs."""
 

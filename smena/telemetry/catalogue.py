@@ -104,6 +104,7 @@ CHILD_RELIEVED = Event(
         "relieves": "process id of the old one",
         "why": "reload, or the limit that was reached",
         "seconds": "from the new one's start",
+        "gap_s": "for which neither was ready; 0 but where the old one ended before its time",
     },
 )
 CHILD_REPLACED = Event(

@@ -59,6 +59,12 @@ QUEUE_LATENCY: Final = Metric(
     "smena_queue_latency_seconds", "histogram", ("queue",), "Time from when a job was due until it started."
 )
 RUN_TIME: Final = Metric("smena_run_seconds", "histogram", ("actor",), "Time an actor ran.")
+RELIEF_GAP: Final = Metric(
+    "smena_relief_gap_seconds",
+    "histogram",
+    ("role",),
+    "Time for which a relief (reload, recycling) left a child fewer ready than wanted.",
+)
 
 STEP_TIME: Final = Metric(
     "smena_step_seconds", "histogram", ("actor", "step"), "Time a step of a job (`ctx.step`) took."

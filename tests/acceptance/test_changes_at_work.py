@@ -6,10 +6,13 @@ from collections import Counter
 
 from smena.amqp import names
 from tests.acceptance.fleet.real import RealFleet
-from tests.acceptance.jobs import book
+from tests.acceptance.jobs import book, opens_at_import
 from tests.fixtures.eventually import eventually
 from tests.fixtures.fix_broker import BrokerView
 from workers.process.exits import Exit
+
+LEAKY_MIB = 180
+"""Well above what a worker holds that has done nothing."""
 
 
 def effects_by(fleet: RealFleet) -> Counter[int]:
@@ -52,13 +55,43 @@ def test_p29_recycling_under_load_loses_and_doubles_nothing(real_fleet: RealFlee
     assert real_fleet.rows("SELECT DISTINCT attempt FROM effects") == [(1,)]
     assert len(effects_by(real_fleet)) >= 4
     assert not real_fleet.events("child.exited")
+    gaps_s = sorted(event["gap_s"] for event in real_fleet.events("child.relieved"))
+    assert gaps_s[int(len(gaps_s) * 0.99)] < 0.05
+    assert f'smena_relief_gap_seconds_count{{role="worker"}} {len(gaps_s)}.0' in real_fleet.get("/metrics")[1]
+
+
+def test_p29_an_actor_that_leaks_is_contained_and_its_jobs_are_done_once(real_fleet: RealFleet) -> None:
+    real_fleet.up(worker_max_memory_mib=LEAKY_MIB, telemetry_tally_s=0.1)
+    real_fleet.wait_ready_workers(1)
+    sent = 0
+    while not real_fleet.events("child.relieved") or sent % 50:
+        real_fleet.send(*(book.leak.message(f"k{number}", 4) for number in range(sent, sent + 5)))
+        sent += 5
+        eventually(lambda: len(real_fleet.effects()), until=sent.__eq__)
+
+    assert set(real_fleet.effects().values()) == {1}
+    assert real_fleet.rows("SELECT DISTINCT attempt FROM effects") == [(1,)]
+    assert all("MiB held" in event["why"] for event in real_fleet.events("child.relieved"))
+    assert not real_fleet.events("child.exited")
+
+
+def test_without_preload_each_worker_imports_the_books_itself(real_fleet: RealFleet) -> None:
+    real_fleet.up("--no-preload", processes=2, books="tests.acceptance.jobs.opens_at_import")
+    workers = real_fleet.wait_ready_workers(2)
+    real_fleet.send(*(opens_at_import.who_imported.message() for _ in range(50)))
+
+    eventually(lambda: len(real_fleet.rows("SELECT pid FROM effects")) == 50)
+
+    assert real_fleet.rows("SELECT count(*) FROM effects WHERE key <> pid::text") == [(0,)]
+    assert {pid for (pid,) in real_fleet.rows("SELECT DISTINCT pid FROM effects")} <= {*workers.values()}
+    assert not [event for event in real_fleet.events("nursery.ready") if event["warning"]]
 
 
 def test_a_paused_fleet_takes_no_jobs_until_it_goes_on(real_fleet: RealFleet, broker: BrokerView) -> None:
     real_fleet.up(processes=2)
     workers = real_fleet.wait_ready_workers(2)
     queue = names.work_queue(broker.prefix, "jobs")
-    eventually(lambda: broker.consumers(queue) == 2)
+    assert broker.consumers(queue) == 2  # who is ready takes jobs, else its relief would leave a gap
 
     real_fleet.signal(signal.SIGTSTP)
     eventually(lambda: broker.consumers(queue) == 0)

@@ -156,6 +156,36 @@ def test_ttin_and_ttou_change_the_number_of_processes_within_bounds(fleet: Fleet
     assert not fleet.events("child.exited")
 
 
+def test_who_is_to_relieve_another_stands_back_from_the_processor_until_it_is_ready(fleet: FleetGrip) -> None:
+    fleet.start(forked=1)
+    first = fleet.wait_ready()["0"]
+    nurseries = {path.name for path in fleet.folder.glob("loads-*")}
+    fleet.signal(signal.SIGHUP)
+    eventually(lambda: fleet.events("reload.finished"))
+    second = fleet.pids()["0"]
+    [fresh] = [path for path in fleet.folder.glob("loads-*") if path.name not in nurseries]
+    os.kill(second, signal.SIGKILL)
+    third = fleet.wait_replaced("0", second)
+
+    usual, ready = stood(fleet, first)
+    assert usual == ready
+    assert stood(fleet, second) == (fresh.read_text(), usual)
+    if may_step_forward():
+        assert fresh.read_text() != usual
+    assert stood(fleet, third) == (usual, usual)  # nobody is at that post: it is needed now
+
+
+def stood(fleet: FleetGrip, pid: int) -> tuple[str, ...]:
+    """Return how a child stood in line while it booted, and when it was ready."""
+    file = fleet.folder / f"nice-{pid}"
+    return tuple(eventually(lambda: file.read_text().split() if file.exists() else []))
+
+
+def may_step_forward() -> bool:
+    """Say whether this machine lets us stand back for a while: as root, or where sessions are groups."""
+    return os.geteuid() == 0 or Path("/proc/self/autogroup").exists()
+
+
 def test_tstp_pauses_all_children_and_those_to_come_until_cont(fleet: FleetGrip) -> None:
     fleet.start(forked=2)
     before = fleet.wait_ready()

@@ -35,11 +35,12 @@ _RESUBSCRIBE: Final = Backoff(base_s=0.2, cap_s=3.0, floor_s=0.05)
 class Subscription:
     """One source: its consumer tag while it has one, and the pause before it is tried again."""
 
-    __slots__ = ("pause", "source", "tag")
+    __slots__ = ("has_begun", "pause", "source", "tag")
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.tag: str | None = None
+        self.has_begun = False
         self.pause = Pause(_RESUBSCRIBE)
 
 
@@ -94,6 +95,10 @@ class Consumer:
     def is_subscribed(self) -> bool:
         """Say whether every source is subscribed now."""
         return all(subscription.tag is not None for subscription in self._subscriptions)
+
+    def has_begun(self) -> bool:
+        """Say whether every source was subscribed once, as the broker has confirmed."""
+        return all(subscription.has_begun for subscription in self._subscriptions)
 
     def dropped(self) -> int:
         """Return how many settles came too late for their channel."""
@@ -219,6 +224,7 @@ class Consumer:
 
     def _consuming(self, subscription: Subscription, prefetch: int) -> None:
         subscription.pause.reset()
+        subscription.has_begun = True
         events.emit(events.CONSUMER_STARTED, queue=subscription.source.on_broker, prefetch=prefetch)
 
     def _cancelled_by_broker(self, frame: Any) -> None:

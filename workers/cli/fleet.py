@@ -40,6 +40,13 @@ def _worker_options(command: Command) -> Command:
             click.option("--threads", type=int, help="Threads of one process, which run plain actors."),
             click.option("--concurrency", type=int, help="Async actors that one process runs at once."),
             click.option("--books", metavar="A.B,C", help="Modules that hold the books of actors."),
+            click.option(
+                "--no-preload",
+                "preload",
+                flag_value=False,
+                default=None,
+                help="Import the books in each worker after its fork, not once before: for code that opens things.",
+            ),
         )
     ):
         command = option(command)

@@ -24,6 +24,11 @@ class Brake:
         self._reasons: set[str] = set()
         self._lock = threading.Lock()
 
+    @property
+    def is_on(self) -> bool:
+        """Whether anybody has a reason now."""
+        return bool(self._reasons)
+
     def hold(self, reason: str, holding: bool) -> None:
         """Hold for that reason, or no longer for it."""
         with self._lock:  # over the call too, so that the consumer hears of changes in their order

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from workers.execution import pool_frames
-from workers.process import tree
+from workers.process import priority, tree
 from workers.process.child import TAKEN
 from workers.process.exits import Exit
 
@@ -97,7 +97,7 @@ def _live(talk: socket.socket, mark: mmap.mmap, bounds: Bounds) -> NoReturn:
     try:
         tree.lead()
         tree.be_first_to_go()
-        os.nice(bounds.nice)
+        priority.stand_back(bounds.nice)
         tree.limit_memory(bounds.memory_bytes)
         os.register_at_fork(after_in_child=talk.close)  # else a step's own fork would hide this process's end
         threading.Thread(target=_end_with_worker, args=(talk,), name="pool-worker-watch", daemon=True).start()

@@ -29,6 +29,7 @@ from workers.process.lastlines import LastLines
 from workers.process.mishaps import Mishaps
 from workers.process.orders import Orders
 from workers.process.pipe import Draining, Failed, Hello, Pipe, Ready, Report, Stuck, Take
+from workers.process.priority import StandingBack
 from workers.process.recorder import FlightRecorder, Running
 from workers.process.stackfile import StackFile
 
@@ -68,6 +69,7 @@ class Child:
         self._fault_file: FaultFile | None = None
         self._stack_file: StackFile | None = None
         self._recorder: FlightRecorder | None = None
+        self._standing = StandingBack()
         self.mishaps = Mishaps(self._end_in_order, self._running)
         self.had_mishap = False
         self._thread = threading.Thread(target=self._listen, name="smena-parent", daemon=True)
@@ -93,6 +95,8 @@ class Child:
         lineage.hear_signals()
         lineage.mark_descendants(os.getpid())
         self.mishaps.install()
+        if self.orders.stands_back:
+            self._standing.begin()
         self._thread.start()
         self._pipe.send(Hello(os.getpid()))
 
@@ -103,6 +107,7 @@ class Child:
 
     def ready(self) -> None:
         """Say that all is in place (broker and database answered); call it before the first job is taken."""
+        self._standing.end()
         self._is_ready.set()
         self._pipe.send(Ready())
 

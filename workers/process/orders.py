@@ -22,6 +22,7 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     ``module`` is imported in the child and has ``run(settings, child) -> int``; ``post`` counts the children of one
     role from 0; ``overrides`` go to `smena.settings.load`; a child that is ``paused`` takes no work until it is
     told to. ``life`` is a random id of this one process: strikes and starts name it, not a pid that comes again.
+    A child that ``stands_back`` leaves the processor to others until it is ready.
     """
 
     role: str
@@ -32,6 +33,7 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     overrides: dict[str, Any] = msgspec.field(default_factory=dict)
     paused: bool = False
     life: str = ""
+    stands_back: bool = False
 
     def name(self) -> str:
         """Return how the child is called in logs and metrics, such as ``worker-0``."""

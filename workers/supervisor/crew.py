@@ -119,7 +119,9 @@ class Crew:
         self, post: Post, nursery: NurseryHandle | None, relieves: SupervisedChild | None = None
     ) -> SupervisedChild:
         """Start a child for the post, or one that waits to take it over; `OSError` when the machine is short."""
-        orders = msgspec.structs.replace(self._orders_for(post), paused=self.paused, life=secrets.token_hex(8))
+        orders = msgspec.structs.replace(
+            self._orders_for(post), paused=self.paused, stands_back=relieves is not None, life=secrets.token_hex(8)
+        )
         ours, theirs = socket.socketpair()
         with theirs, ExitStack() as unless_started:
             unless_started.callback(ours.close)

@@ -42,8 +42,11 @@ class NurseryHandle:
         self._pause = Pause(self.backoff)
 
     def successor(self) -> NurseryHandle:
-        """Return another of the same orders, not started yet: it will load the code as it is then."""
-        return NurseryHandle(self.orders, self.start_program, self.backoff)
+        """Return another of the same orders, not started yet: it will load the code as it is then.
+
+        It stands back from the processor while it does, for this one and its children are at work.
+        """
+        return NurseryHandle(msgspec.structs.replace(self.orders, stands_back=True), self.start_program, self.backoff)
 
     def start(self, now_s: float) -> None:
         """Start the process; it is ready when it says so."""
@@ -93,6 +96,7 @@ class NurseryHandle:
     def bury(self, now_s: float) -> None:
         """Note that the process is gone."""
         self._hang_up()
+        self.orders = msgspec.structs.replace(self.orders, stands_back=False)
         self.pid, self.state, self.due_s = 0, "gone", now_s + self._pause.next_s()
 
     def postpone(self, now_s: float) -> None:

@@ -29,6 +29,7 @@ class Relief:
         self._budgets = budgets
         self._clock = clock
         self._began_s = clock.monotonic()
+        self._short_since_s: float | None = None
         self._new: SupervisedChild | None = None
 
     def begin(self, nursery: NurseryHandle | None) -> None:
@@ -43,6 +44,8 @@ class Relief:
         new = self._new
         if self.done or new is None:
             return
+        if self._short_since_s is None and (self._old.draining or self._old not in self._crew.children):
+            self._short_since_s = self._clock.monotonic()
         if self._old.leave_by_s is not None or new.leave_by_s is not None:
             self.done = self._old not in self._crew.children
         elif new not in self._crew.children:
@@ -55,6 +58,8 @@ class Relief:
 
     def _hand_over(self, new: SupervisedChild) -> None:
         new.relieves = None
+        gap_s = self._gap_s(new)
+        self._crew.tallies.note_gap(new.post.role.name, gap_s)
         if self._old not in self._crew.children:
             self.done = True
             return
@@ -69,7 +74,14 @@ class Relief:
             relieves=self._old.pid,
             why=self._why,
             seconds=round(waited_s, 3),
+            gap_s=round(gap_s, 4),
         )
+
+    def _gap_s(self, new: SupervisedChild) -> float:
+        """Return for how long the old one had left before the new one was ready."""
+        if self._short_since_s is None or new.ready_s is None:
+            return 0.0
+        return max(0.0, new.ready_s - self._short_since_s)
 
     def _end(self, failure: str) -> None:
         self.done, self.failure = True, failure

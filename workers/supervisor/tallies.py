@@ -8,10 +8,12 @@ children that have been. A snapshot that cannot be added (another build's bucket
 from __future__ import annotations
 
 import functools
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 
 from smena.telemetry import events
-from smena.telemetry.metric import CHILDREN, CHILDREN_REPLACED, STRIKES
+from smena.telemetry.histogram import BOUNDS_S, BUCKETS
+from smena.telemetry.metric import CHILDREN, CHILDREN_REPLACED, RELIEF_GAP, STRIKES
 from smena.telemetry.plain_text import error_text
 from smena.telemetry.tally import Snapshot, empty, merge, without_gauges
 
@@ -40,6 +42,13 @@ class Tallies:
     def count_struck(self, actor: str, why: str) -> None:
         """Count one job that is under suspicion, or to blame, for a death."""
         self._base = _added(self._base, {"counters": {STRIKES.name: {f"{actor}|{why}": 1}}})
+
+    def note_gap(self, role: str, gap_s: float) -> None:
+        """Note for how long a relief left a child fewer ready than wanted."""
+        counts = [0] * BUCKETS
+        counts[bisect_left(BOUNDS_S, gap_s)] = 1
+        name = RELIEF_GAP.name
+        self._base = _added(self._base, {"histograms": {name: {role: counts}}, "sums": {name: {role: gap_s}}})
 
     def figures(self, children: Mapping[str, float]) -> tuple[Snapshot, ...]:
         """Return all figures, of the dead and the living, and the number of children by role and state.

@@ -26,6 +26,7 @@ from workers.process import lineage
 from workers.process.exits import Exit
 from workers.process.orders import Orders
 from workers.process.pipe import Failed, Ready, send_packet
+from workers.process.priority import StandingBack
 from workers.wiring.child import Run, become
 from workers.wiring.user_path import open_user_path
 
@@ -35,6 +36,9 @@ def main(orders: Orders, line: socket.socket) -> int:
     lineage.hear_signals()
     if not lineage.join_supervisor(orders.supervisor_pid, SYSTEM):
         return Exit.PARENT_LOST
+    standing = StandingBack()
+    if orders.stands_back:
+        standing.begin()
     try:
         settings, run = _preload(orders)
     except Misconfigured as refusal:
@@ -45,6 +49,7 @@ def main(orders: Orders, line: socket.socket) -> int:
         raise
     gc.collect()
     gc.freeze()
+    standing.end()
     send_packet(line, Ready(_warning()))
     lineage.die_with_parent(0)  # from here on the end of the line is the sign, so that it can clear up before it ends
     Nursery(line, lambda child_orders, end: become(child_orders, end, lambda _: (settings, run))).serve()

@@ -65,8 +65,9 @@ POOL_SPARE: Final = 4
 
 
 def preload(settings: Settings) -> None:
-    """Import the books; called once in the nursery, before it forks."""
-    load_books(settings.books)
+    """Import the books, unless each worker is to do that itself; called once in the nursery, before it forks."""
+    if settings.worker.preload:
+        load_books(settings.books)
 
 
 def run(settings: Settings, child: Child) -> int:
@@ -233,6 +234,8 @@ class WorkerProcess:
 
     def _unreachable(self, pulse: Pulse | None) -> list[str]:
         own = ["pool"] if self._pool.is_broken else []
+        if not self._brake.is_on and not self._consumer.has_begun():
+            own.append("queues")  # else another would be relieved before this one takes anything
         if pulse is not None:
             return unreachable(self._publishing, pulse) + own
         return own if self._publishing.is_up and not self._publishing.blocked else ["broker", *own]

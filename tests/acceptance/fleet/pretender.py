@@ -2,7 +2,8 @@
 
 Files in the supervisor's state folder are its cues: ``poison-NAME`` crashes the thread of slot 1, ``let-go`` ends the
 jobs of a drain that waits for it, ``code`` is the code that a nursery loads (``broken`` cannot be loaded, with
-``fails`` in it a child cannot run, with ``boots for ever`` it is never ready). ``ran-PID`` says which code a child ran.
+``fails`` in it a child cannot run, with ``boots for ever`` it is never ready). ``ran-PID`` says which code a child ran,
+``nice-PID`` how it stood back from the processor at its boot and once it was ready, ``loads-PID`` how its nursery did.
 """
 
 import ctypes
@@ -58,6 +59,8 @@ class Plan(BaseModel):
 def preload(settings: Settings) -> None:
     """Load nothing, or do as planned."""
     plan = app_settings(Plan)
+    if settings.supervisor.state_dir:
+        (settings.supervisor.state_dir / f"loads-{os.getpid()}").write_text(_nice())
     if settings.supervisor.state_dir and (code := settings.supervisor.state_dir / "code").exists():
         LOADED[0] = code.read_text()
     if LOADED[0] == "broken":
@@ -72,6 +75,7 @@ def run(settings: Settings, child: Child) -> int:
     """Pretend to work until a drain is asked for."""
     plan = app_settings(Plan)
     folder = Path(child.orders.state_dir)
+    nice_at_boot = _nice()
     _boot(plan, folder)
     if plan.subprocess and child.orders.role == "forked":
         programs = [_program(own_session=own) for own in (False, True)]
@@ -81,6 +85,7 @@ def run(settings: Settings, child: Child) -> int:
         threading.Thread(target=_work, args=(recorder, slot, child, folder), daemon=True).start()
     _show_pause(child, folder)
     child.ready()
+    (folder / f"nice-{os.getpid()}").write_text(f"{nice_at_boot} {_nice()}")
     if plan.holds_interpreter:
         _wait_for_ever_in_c()
     tally, tick = Tally(), 0
@@ -108,6 +113,13 @@ def _boot(plan: Plan, folder: Path) -> None:
         raise RuntimeError("the pretender fails")
     while plan.boots_slowly or LOADED[0] == "boots for ever":
         time.sleep(CUE_S)
+
+
+def _nice() -> str:
+    """Return the nice values of this process's threads, and of its session's group where there is one."""
+    nice = {os.getpriority(os.PRIO_PROCESS, int(thread.name)) for thread in Path("/proc/self/task").iterdir()}
+    group = Path("/proc/self/autogroup")
+    return ",".join(map(str, [*sorted(nice), *([group.read_text().split()[-1]] if group.exists() else [])]))
 
 
 def _show_pause(child: Child, folder: Path) -> None:

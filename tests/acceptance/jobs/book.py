@@ -129,6 +129,16 @@ async def ahold(ctx: Context, session: AsyncSession, /, key: str) -> None:
     await session.execute(_EFFECT, _values(ctx, key))
 
 
+_LEAKED: list[bytes] = []
+
+
+@book.actor(queue="jobs")
+def leak(ctx: Context, session: Session, /, key: str, mebibytes: int) -> None:
+    """Take effect, and never let go of that much memory."""
+    _LEAKED.append(b"x" * (mebibytes << 20))
+    session.execute(_EFFECT, _values(ctx, key))
+
+
 def crunch(folder: str, key: str) -> int:
     """Say where it runs, wait for the cue `let-go`; a CPU step."""
     pid = os.getpid()
