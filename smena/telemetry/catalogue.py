@@ -395,6 +395,7 @@ PROCESS_STARTED = Event(
         "profile": "profile of the settings",
         "state_dir": "supervisor's folder",
         "metrics": "its address",
+        "memory_bound": "by what CPU steps are bounded; without a control group of their own, why",
     },
 )
 PROCESS_STOPPED = Event("process.stopped", "info", "A process ends.", {"code": "exit code"})

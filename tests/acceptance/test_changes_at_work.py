@@ -6,7 +6,7 @@ from collections import Counter
 
 from smena.amqp import names
 from tests.acceptance.fleet.real import RealFleet
-from tests.acceptance.jobs import book, opens_at_import
+from tests.acceptance.jobs import book, many_queues, opens_at_import
 from tests.fixtures.eventually import eventually
 from tests.fixtures.fix_broker import BrokerView
 from workers.process.exits import Exit
@@ -73,6 +73,14 @@ def test_p29_an_actor_that_leaks_is_contained_and_its_jobs_are_done_once(real_fl
     assert real_fleet.rows("SELECT DISTINCT attempt FROM effects") == [(1,)]
     assert all("MiB held" in event["why"] for event in real_fleet.events("child.relieved"))
     assert not real_fleet.events("child.exited")
+
+
+def test_a_worker_is_ready_when_it_takes_from_all_its_queues(real_fleet: RealFleet, broker: BrokerView) -> None:
+    """Else a relief would send the old one away before the new one takes anything."""
+    broker.knows(*many_queues.QUEUES)
+    real_fleet.up(books=many_queues.__name__)
+    real_fleet.wait_ready_workers(1)
+    assert broker.consumers(names.work_queue(broker.prefix, many_queues.QUEUES[-1])) == 1
 
 
 def test_without_preload_each_worker_imports_the_books_itself(real_fleet: RealFleet) -> None:

@@ -1,7 +1,9 @@
 """A real worker on real queues: what becomes of a job that succeeds, fails in each way, or is interrupted."""
 
+import fcntl
 import os
 import signal
+from collections import Counter
 
 from smena.amqp import names
 from smena.job import Job
@@ -153,6 +155,21 @@ def test_p11_a_killed_supervisor_leaves_no_worker_consuming(real_fleet: RealFlee
     eventually(lambda: not any(alive(pid) for pid in pids.values()))
     real_fleet.send(book.note.message("later"))
     eventually(lambda: broker.depth(names.work_queue(broker.prefix, "jobs")) == 1)
+
+
+def test_p50_a_log_pipe_that_nobody_reads_blocks_no_job(real_fleet: RealFleet) -> None:
+    os.mkfifo(real_fleet._errors)
+    pipe = os.open(real_fleet._errors, os.O_RDWR)
+    fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 4096)
+    real_fleet.up()
+    keys = [f"k{number}" for number in range(100)]
+    real_fleet.send(*(book.third_time.message(key) for key in keys))
+
+    eventually(lambda: real_fleet.effects() == Counter(keys))
+
+    real_fleet.signal(signal.SIGTERM)
+    assert real_fleet.exit_code() == Exit.DRAINED
+    os.close(pipe)
 
 
 def test_p55_a_queue_with_other_arguments_is_one_clear_refusal_at_boot(

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -204,6 +205,14 @@ def check_whole(written: bytes, expected: int) -> None:
         name, number, filling = line.split(b" ")
         assert filling == name * 3900, "a line was torn"
         assert 0 <= int(number) < 300
+
+
+def test_p50_the_last_line_before_a_kill_is_not_lost(pipe: tuple[int, int]) -> None:
+    ours, theirs = pipe
+    program = "from smena.telemetry.line_writer import LineWriter; import os; w = LineWriter.shared(2)\n"
+    program += "for n in range(10): w.write(b'%d\\n' % n)\nos.kill(os.getpid(), 9)"
+    assert subprocess.run([sys.executable, "-c", program], stderr=theirs, check=False).returncode == -signal.SIGKILL
+    assert os.read(ours, LINE_LIMIT).splitlines()[-1] == b"9"
 
 
 def test_p50_a_reader_that_does_not_read_never_blocks_the_writer(configure: Configure, pipe: tuple[int, int]) -> None:

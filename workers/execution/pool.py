@@ -87,6 +87,7 @@ class Pool:
         self._starting = 0
         self._waiting: deque[Future[PoolProcess]] = deque()
         self._deaths = 0
+        self._asked = 0
         self._why_broken: PoolBroken = PoolBroken()
         self._stopping = False
 
@@ -148,6 +149,13 @@ class Pool:
             if waiter.set_running_or_notify_cancel():
                 waiter.set_exception(Shutdown())
         return self._keeper.stop(deadline, idle, busy)
+
+    @property
+    def tick(self) -> int:
+        """Rounds of the keeper; as long as it had nothing to do, a number that moves by being asked for."""
+        if not self._keeper.tick:
+            self._asked -= 1
+        return self._keeper.tick or self._asked
 
     def standing(self) -> Mapping[str, float]:
         """Return how many processes are busy and idle, and how many steps wait."""
@@ -319,6 +327,8 @@ class Pool:
     ) -> SmenaError | None:
         if isinstance(process.condemned, OutOfMemory):
             return OutOfMemory(step=step, **process.condemned.facts)
+        if ending.out_of_memory and not process.condemned:
+            return OutOfMemory(step=step, peak_mib=ending.peak_mib)
         if isinstance(error, TimeoutError) or process.condemned:
             return TimedOut(step=step, timeout_s=limit_s)
         if not process.began():

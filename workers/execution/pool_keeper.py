@@ -66,6 +66,11 @@ class Keeper:
         self._closed = False
         self._loop = Loop("pool-keeper", self._round, events.loop_failed)
 
+    @property
+    def tick(self) -> int:
+        """Rounds so far, of which there is at least one in some seconds once it was started; 0 before."""
+        return self._loop.tick
+
     def start(self) -> None:
         """Start the thread; a second call does nothing."""
         self._loop.start()

@@ -34,10 +34,14 @@ class Ended(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a pool process ended, as far as that is known, and the most memory it held."""
+    """How a pool process ended, as far as that is known, and the most memory it held.
+
+    ``out_of_memory`` says that the kernel ended it, with all it had started, at the bound of its control group.
+    """
 
     how: str = "unknown"
     peak_mib: int | None = None
+    out_of_memory: bool = False
 
 
 class PoolProcess:
@@ -196,8 +200,8 @@ class Server:
         answer = self._answer()
         if len(answer) != ENDED.size:
             return Ending()
-        status, peak_kib = ENDED.unpack(answer)
-        return Ending() if status == -1 else Ending(tree.ending_of(status), peak_kib // 1024)
+        status, peak_kib, out_of_memory = ENDED.unpack(answer)
+        return Ending() if status == -1 else Ending(tree.ending_of(status), peak_kib // 1024, out_of_memory)
 
     def lives(self) -> bool:
         """Say whether the program runs."""

@@ -11,6 +11,7 @@ step's number to its mark, memory shared with the worker: so the worker knows wh
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import select
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from workers.execution import pool_frames
-from workers.process import priority, tree
+from workers.process import cgroup, priority, tree
 from workers.process.child import TAKEN
 from workers.process.exits import Exit
 
@@ -31,8 +32,9 @@ REAP: Final = b"R"
 READY: Final = b"ready"
 HELLO: Final = b"!"
 NUMBER: Final = struct.Struct("=Q")
-ENDED: Final = struct.Struct("=iQ")
-"""How a process ended: its wait status, or -1 while it lives, and the most memory it held, in KiB."""
+ENDED: Final = struct.Struct("=iQ?")
+"""How a process ended: its wait status, or -1 while it lives, the most memory it held, in KiB, and whether the kernel
+killed it for the bound of its control group."""
 
 _PACKET: Final = 64
 _REAP_S: Final = 2.0
@@ -46,6 +48,8 @@ class Bounds:
     memory_bytes: int
     result_bytes: int
     nice: int
+    cgroup: str = ""
+    """The control group below which each process has one of its own; empty where there is none."""
 
 
 def serve(line: socket.socket, bounds: Bounds) -> None:
@@ -57,7 +61,7 @@ def serve(line: socket.socket, bounds: Bounds) -> None:
         if packet[:1] == FORK:
             line.send(NUMBER.pack(_fork(line, bounds, *descriptors)))
         elif packet[:1] == REAP:
-            line.send(ENDED.pack(*_reap(NUMBER.unpack(packet[1:])[0])))
+            line.send(ENDED.pack(*_reap(NUMBER.unpack(packet[1:])[0], bounds.cgroup)))
         else:
             return
 
@@ -77,7 +81,7 @@ def _fork(line: socket.socket, bounds: Bounds, talk: int, mark: int) -> int:
     return pid
 
 
-def _reap(pid: int) -> tuple[int, int]:
+def _reap(pid: int, group: str) -> tuple[int, int, bool]:
     """Take a process's end; one that was killed is waited for a moment."""
     ends_at = time.monotonic() + _REAP_S
     while time.monotonic() < ends_at:
@@ -86,9 +90,9 @@ def _reap(pid: int) -> tuple[int, int]:
         except ChildProcessError:
             break
         if found:
-            return status, usage.ru_maxrss
+            return status, usage.ru_maxrss, bool(group) and cgroup.leave(group, pid)
         time.sleep(_LOOK_S)
-    return -1, 0
+    return -1, 0, False
 
 
 def _live(talk: socket.socket, mark: mmap.mmap, bounds: Bounds) -> NoReturn:
@@ -97,6 +101,9 @@ def _live(talk: socket.socket, mark: mmap.mmap, bounds: Bounds) -> NoReturn:
     try:
         tree.lead()
         tree.be_first_to_go()
+        if bounds.cgroup:
+            with contextlib.suppress(OSError):  # it could be done when the fleet started; the other bounds stand
+                cgroup.enter(bounds.cgroup, bounds.memory_bytes)
         priority.stand_back(bounds.nice)
         tree.limit_memory(bounds.memory_bytes)
         os.register_at_fork(after_in_child=talk.close)  # else a step's own fork would hide this process's end

@@ -22,7 +22,8 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     ``module`` is imported in the child and has ``run(settings, child) -> int``; ``post`` counts the children of one
     role from 0; ``overrides`` go to `smena.settings.load`; a child that is ``paused`` takes no work until it is
     told to. ``life`` is a random id of this one process: strikes and starts name it, not a pid that comes again.
-    A child that ``stands_back`` leaves the processor to others until it is ready.
+    A child that ``stands_back`` leaves the processor to others until it is ready. Below ``cgroup``, if it is given,
+    steps may have control groups of their own.
     """
 
     role: str
@@ -34,6 +35,7 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     paused: bool = False
     life: str = ""
     stands_back: bool = False
+    cgroup: str = ""
 
     def name(self) -> str:
         """Return how the child is called in logs and metrics, such as ``worker-0``."""

@@ -44,7 +44,7 @@ def main(orders: Orders, line: socket.socket) -> int:
     gc.collect()
     gc.freeze()
     pool = settings.pool
-    serve(line, Bounds(pool.max_memory_mib * _MIB, pool.max_result_bytes, pool.nice))
+    serve(line, Bounds(pool.max_memory_mib * _MIB, pool.max_result_bytes, pool.nice, orders.cgroup))
     return Exit.DRAINED
 
 

@@ -22,7 +22,7 @@ from smena.store.database import Database
 from smena.telemetry import events, logs
 from smena.telemetry.plain_text import error_text
 from smena.version import __version__
-from workers.process import lineage
+from workers.process import cgroup, lineage
 from workers.process.exits import Exit
 from workers.process.orders import Orders
 from workers.supervisor.arbiter import Arbiter
@@ -72,9 +72,17 @@ def run_supervisor(roles: Sequence[Role], settings: Settings, overrides: Mapping
         herald = Herald(service_manager(), SYSTEM)
         owned.callback(herald.close)
         port = owned.enter_context(_port(settings, board))
-        _tell_start(settings, state.folder, port.number)
+        group = cgroup.take_over()
+        _tell_start(settings, state.folder, port.number, group)
         new_post = functools.partial(Post, backoff=_backoff(settings))
-        crew = _crew(roles, new_post, overrides, state.folder, owned.enter_context(_register(settings)))
+        orders = functools.partial(
+            Orders,
+            supervisor_pid=os.getpid(),
+            state_dir=str(state.folder),
+            overrides=dict(overrides),
+            cgroup=group.folder,
+        )
+        crew = _crew(roles, new_post, orders, owned.enter_context(_register(settings)))
         budgets = Budgets(settings.worker.drain_s, settings.supervisor.kill_grace_s, settings.supervisor.ready_s)
         arbiter = Arbiter(
             crew,
@@ -87,13 +95,14 @@ def run_supervisor(roles: Sequence[Role], settings: Settings, overrides: Mapping
         return Ending(arbiter.run(), arbiter.refusal)
 
 
-def _tell_start(settings: Settings, folder: Path, port: int) -> None:
+def _tell_start(settings: Settings, folder: Path, port: int, group: cgroup.Delegated) -> None:
     events.emit(
         events.PROCESS_STARTED,
         version=__version__,
         profile=settings.profile,
         state_dir=str(folder),
         metrics=f"http://{settings.supervisor.metrics_host}:{port}/metrics",
+        memory_bound=f"RLIMIT_DATA, looks at resident memory; {group.said}",
     )
     for finding in judge(settings):
         events.emit(events.SETTINGS_WARNED, key=finding.key, text=finding.text)
@@ -123,19 +132,11 @@ def _register(settings: Settings) -> Iterator[Callable[[Burial], object]]:
 def _crew(
     roles: Sequence[Role],
     new_post: Callable[[Role, int], Post],
-    overrides: Mapping[str, Any],
-    folder: Path,
+    orders: Callable[..., Orders],
     write_down: Callable[[Burial], object],
 ) -> Crew:
     def orders_for(post: Post) -> Orders:
-        return Orders(
-            role=post.role.name,
-            module=post.role.module,
-            post=post.number,
-            supervisor_pid=os.getpid(),
-            state_dir=str(folder),
-            overrides=dict(overrides),
-        )
+        return orders(role=post.role.name, module=post.role.module, post=post.number)
 
     posts = [new_post(role, number) for role in roles for number in range(role.count)]
     start_nursery = functools.partial(start_program, "workers.wiring.nursery")

@@ -128,6 +128,8 @@ class WorkerProcess:
             "event-loop": self._coroutines,
             "pace": pace,
             "time-watch": self._time_watch,
+            "pool-keeper": self._pool,
+            **({} if self._recall is None else {"recall": self._recall}),
         }
         return Role(
             self._worker,

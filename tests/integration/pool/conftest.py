@@ -31,9 +31,17 @@ def told() -> Told:
 def make_pool(told: Told) -> Iterator[MakePool]:
     pools: list[Pool] = []
 
-    def make(start: Callable[[], Server] | None = None, **bounds: Any) -> Pool:
+    def make(start: Callable[[], Server] | None = None, *, cgroup: str = "", **bounds: Any) -> Pool:
         overrides = {f"pool.{name}": value for name, value in bounds.items()}
-        orders = Orders(role="worker", module="", post=0, supervisor_pid=os.getpid(), state_dir="", overrides=overrides)
+        orders = Orders(
+            role="worker",
+            module="",
+            post=0,
+            supervisor_pid=os.getpid(),
+            state_dir="",
+            overrides=overrides,
+            cgroup=cgroup,
+        )
         pool = Pool(Bounds(**bounds), start or (lambda: launch(orders)), told.append)
         pools.append(pool)
         return pool

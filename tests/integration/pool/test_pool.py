@@ -235,6 +235,22 @@ def test_memory_of_what_a_step_has_started_counts_with_its_own(make_pool: MakePo
     assert pool.run(steps.add, (1, 1)) == 2
 
 
+def test_what_the_kernel_ends_at_the_bound_of_its_group_was_out_of_memory(make_pool: MakePool, tmp_path: Path) -> None:
+    """The group is played by a folder: here it bounds nothing, and says what the kernel would have said."""
+    pool = make_pool(processes=1, cgroup=str(tmp_path / "group"), max_memory_mib=256)
+    (tmp_path / "group").mkdir()
+    step = in_thread(pool.run, steps.note_and_nap, (str(tmp_path / "pid"), 600))
+    [pid] = told_in(tmp_path / "pid")
+    group = tmp_path / "group" / f"smena-step-{pid}"
+    assert (group / "memory.max").read_text() == str(256 << 20)
+    assert (group / "cgroup.procs").read_text() == str(pid)
+    (group / "memory.events").write_text("low 0\noom 1\noom_kill 2\n")
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(OutOfMemory):
+        step.result(10)
+    assert (group / "cgroup.kill").read_text() == "1"
+
+
 def test_memory_that_a_step_shares_with_its_forks_counts_once(make_pool: MakePool) -> None:
     assert make_pool(processes=1, max_memory_mib=300).run(steps.share_with_forks, (150, 4), 30) == 4
 
