@@ -157,7 +157,7 @@ def test_ttin_and_ttou_change_the_number_of_processes_within_bounds(fleet: Fleet
 
 
 def test_who_is_to_relieve_another_stands_back_from_the_processor_until_it_is_ready(fleet: FleetGrip) -> None:
-    fleet.start(forked=1)
+    fleet.start(forked=1, shows_nice=True)
     first = fleet.wait_ready()["0"]
     nurseries = {path.name for path in fleet.folder.glob("loads-*")}
     fleet.signal(signal.SIGHUP)

@@ -52,6 +52,8 @@ class Plan(BaseModel):
     """Count so many jobs ten times a second, until the cue ``enough``."""
     hogs_mib: int = 0
     """Hold so much memory in the process at post 0, unless another was there before."""
+    shows_nice: bool = False
+    """Write down how processes stand back from the processor."""
     stuck: bool = False
     """Report a loop whose tick never moves."""
 
@@ -59,7 +61,7 @@ class Plan(BaseModel):
 def preload(settings: Settings) -> None:
     """Load nothing, or do as planned."""
     plan = app_settings(Plan)
-    if settings.supervisor.state_dir:
+    if plan.shows_nice and settings.supervisor.state_dir:
         (settings.supervisor.state_dir / f"loads-{os.getpid()}").write_text(_nice())
     if settings.supervisor.state_dir and (code := settings.supervisor.state_dir / "code").exists():
         LOADED[0] = code.read_text()
@@ -85,7 +87,8 @@ def run(settings: Settings, child: Child) -> int:
         threading.Thread(target=_work, args=(recorder, slot, child, folder), daemon=True).start()
     _show_pause(child, folder)
     child.ready()
-    (folder / f"nice-{os.getpid()}").write_text(f"{nice_at_boot} {_nice()}")
+    if plan.shows_nice:
+        (folder / f"nice-{os.getpid()}").write_text(f"{nice_at_boot} {_nice()}")
     if plan.holds_interpreter:
         _wait_for_ever_in_c()
     tally, tick = Tally(), 0
