@@ -62,14 +62,15 @@ def test_p29_recycling_under_load_loses_and_doubles_nothing(real_fleet: RealFlee
 
 def test_p29_an_actor_that_leaks_is_contained_and_its_jobs_are_done_once(real_fleet: RealFleet) -> None:
     real_fleet.up(worker_max_memory_mib=LEAKY_MIB, telemetry_tally_s=0.1)
-    real_fleet.wait_ready_workers(1)
-    sent = 0
-    while not real_fleet.events("child.relieved") or sent % 50:
-        real_fleet.send(*(book.leak.message(f"k{number}", 4) for number in range(sent, sent + 5)))
-        sent += 5
-        eventually(lambda: len(real_fleet.effects()), until=sent.__eq__)
+    before = real_fleet.wait_ready_workers(1)["0"]
+    keys = [f"k{number}" for number in range(60)]
+    real_fleet.send(*(book.leak.message(key, 4) for key in keys[:40]))
+    eventually(lambda: real_fleet.events("child.relieved"))
+    real_fleet.send(*(book.leak.message(key, 0) for key in keys[40:]))
 
+    eventually(lambda: len(real_fleet.effects()) == len(keys))
     assert set(real_fleet.effects().values()) == {1}
+    assert {*effects_by(real_fleet)} > {before}
     assert real_fleet.rows("SELECT DISTINCT attempt FROM effects") == [(1,)]
     assert all("MiB held" in event["why"] for event in real_fleet.events("child.relieved"))
     assert not real_fleet.events("child.exited")
