@@ -212,6 +212,7 @@ def test_p50_the_last_line_before_a_kill_is_not_lost(pipe: tuple[int, int]) -> N
     program = "from smena.telemetry.line_writer import LineWriter; import os; w = LineWriter.shared(2)\n"
     program += "for n in range(10): w.write(b'%d\\n' % n)\nos.kill(os.getpid(), 9)"
     assert subprocess.run([sys.executable, "-c", program], stderr=theirs, check=False).returncode == -signal.SIGKILL
+    os.set_blocking(ours, False)
     assert os.read(ours, LINE_LIMIT).splitlines()[-1] == b"9"
 
 
