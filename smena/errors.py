@@ -179,6 +179,12 @@ class IdReused(Permanent):
     code = "id_reused"
 
 
+class Crashed(Permanent):
+    """The job killed its process while it ran there alone, apart from others."""
+
+    code = "crashed"
+
+
 class NotPicklable(Permanent):
     """A CPU step's function, arguments or result cannot cross to another process."""
 

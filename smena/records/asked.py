@@ -30,6 +30,6 @@ def is_asked(table: sa.Table) -> sa.ColumnElement[bool]:
 
 
 def pairs(attempts: Iterable[Attempt]) -> dict[str, Any]:
-    """Return the parameters of `PAIRS`."""
-    named = list(attempts)
+    """Return the parameters of `PAIRS`; an attempt that is named twice is asked for once."""
+    named = list(dict.fromkeys(attempts))
     return {"ids": [storable(job_id) for job_id, _ in named], "attempts": [attempt for _, attempt in named]}

@@ -47,7 +47,10 @@ STRIKES: Final = Metric(
     "smena_strikes_total", "counter", ("actor", "why"), "Jobs that ran in a process when that died, by what is known."
 )
 SUSPECTS: Final = Metric(
-    "smena_suspects_total", "counter", ("actor", "verdict"), "Jobs that were run apart: cleared, or dead as `crashed`."
+    "smena_suspects_total",
+    "counter",
+    ("actor", "verdict"),
+    "Jobs that were run apart: cleared, crashed, or convicted of going on when their time was up.",
 )
 OUTBOX_SENT: Final = Metric("smena_outbox_sent_total", "counter", (), "Outbox rows confirmed by the broker.")
 OUTBOX_PARKED: Final = Metric("smena_outbox_parked_total", "counter", (), "Outbox rows that cannot be published.")

@@ -133,6 +133,35 @@ class Tags:
         self._wire.write(b"".join([frames.ack(self._channel, tag, multiple=False) for tag in tags]))
 
 
+class Ledger(Protocol):
+    """Where a delivery's settle is noted: the tags of its channel, or whoever has lent the message on."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether a settle still means anything."""
+
+    def settle(self, tag: int) -> None:
+        """Note the ack of a tag, or its return if it is negative; from any thread."""
+
+
+class _Told:
+    """Tell somebody of a settle, after it was noted."""
+
+    __slots__ = ("_ledger", "_told")
+
+    def __init__(self, ledger: Ledger, told: Callable[[], object]) -> None:
+        self._ledger = ledger
+        self._told = told
+
+    @property
+    def alive(self) -> bool:
+        return self._ledger.alive
+
+    def settle(self, tag: int) -> None:
+        self._ledger.settle(tag)
+        self._told()
+
+
 class Delivery:
     """One message. Made for every message, so lean: what is rarely asked for is read when it is.
 
@@ -149,7 +178,7 @@ class Delivery:
         received_at: float,
         header: bytes,
         address: bytes,
-        tags: Tags,
+        tags: Ledger,
         tag: int,
     ) -> None:
         self.queue = queue
@@ -170,6 +199,16 @@ class Delivery:
         return self._properties
 
     @property
+    def tag(self) -> int:
+        """Return the number by which it is settled; 0 when that is done."""
+        return self._tag
+
+    @property
+    def header(self) -> bytes:
+        """Return the properties as they came."""
+        return self._header
+
+    @property
     def exchange(self) -> str:
         """Return the exchange by which the message came to its queue."""
         return self._address[1 : 1 + self._address[0]].decode("utf-8", "replace")
@@ -182,6 +221,10 @@ class Delivery:
     def alive(self) -> bool:
         """Say whether the channel it came by still stands; if not, the broker has it again."""
         return self._tags.alive
+
+    def when_settled(self, told: Callable[[], object]) -> None:
+        """Have ``told`` called once this is settled, on whatever thread settles it; it must be quick and not raise."""
+        self._tags = _Told(self._tags, told)
 
     def ack(self) -> None:
         """Tell the broker that the message is settled; from any thread; the first settle counts."""

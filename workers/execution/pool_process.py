@@ -173,6 +173,10 @@ class Server:
 
     def fork(self) -> PoolProcess:
         """Return a new pool process that is ready for a step."""
+        return PoolProcess(*self.bear())
+
+    def bear(self) -> tuple[int, socket.socket, mmap.mmap]:
+        """Fork a process that says that it is up; return its id, the line to it, and its mark."""
         ours, theirs = socket.socketpair()
         memory = os.memfd_create("smena-pool-mark", os.MFD_CLOEXEC)
         try:
@@ -191,7 +195,7 @@ class Server:
             mark.close()
             how = self.reap(pid).how if pid else "no process could be forked"
             raise PoolBroken("a pool process did not come up", how=how)
-        return PoolProcess(pid, ours, mark)
+        return pid, ours, mark
 
     def reap(self, pid: int) -> Ending:
         """Take the end of a process that was killed or has ended."""

@@ -19,6 +19,7 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
@@ -52,21 +53,28 @@ class Bounds:
     """The control group below which each process has one of its own; empty where there is none."""
 
 
-def serve(line: socket.socket, bounds: Bounds) -> None:
-    """Fork and reap on request until the worker's end of the line closes."""
+Be = Callable[[socket.socket, mmap.mmap], object]
+"""What a forked process is: it says `HELLO` over the socket, works, and returns when the worker has closed its end."""
+
+
+def serve(line: socket.socket, be: Be, group: str = "") -> None:
+    """Fork and reap on request until the worker's end of the line closes.
+
+    ``group`` is the control group below which each process has made one of its own.
+    """
     tree.hear_nothing(TAKEN)
     line.send(READY)
     while True:
         packet, descriptors, _, _ = socket.recv_fds(line, _PACKET, 2)
         if packet[:1] == FORK:
-            line.send(NUMBER.pack(_fork(line, bounds, *descriptors)))
+            line.send(NUMBER.pack(_fork(line, be, *descriptors)))
         elif packet[:1] == REAP:
-            line.send(ENDED.pack(*_reap(NUMBER.unpack(packet[1:])[0], bounds.cgroup)))
+            line.send(ENDED.pack(*_reap(NUMBER.unpack(packet[1:])[0], group)))
         else:
             return
 
 
-def _fork(line: socket.socket, bounds: Bounds, talk: int, mark: int) -> int:
+def _fork(line: socket.socket, be: Be, talk: int, mark: int) -> int:
     """Return the new process's id; 0 where the system refuses a process."""
     try:
         pid = os.fork()
@@ -75,7 +83,7 @@ def _fork(line: socket.socket, bounds: Bounds, talk: int, mark: int) -> int:
     else:
         if pid == 0:
             line.close()
-            _live(socket.socket(fileno=talk), mmap.mmap(mark, NUMBER.size), bounds)
+            _live(socket.socket(fileno=talk), mmap.mmap(mark, NUMBER.size), be)
     os.close(talk)
     os.close(mark)
     return pid
@@ -95,24 +103,29 @@ def _reap(pid: int, group: str) -> tuple[int, int, bool]:
     return -1, 0, False
 
 
-def _live(talk: socket.socket, mark: mmap.mmap, bounds: Bounds) -> NoReturn:
-    """Be a pool process; never return into the server's code."""
+def _live(talk: socket.socket, mark: mmap.mmap, be: Be) -> NoReturn:
+    """Be a forked process; never return into the server's code."""
     code = Exit.CRASHED
     try:
         tree.lead()
         tree.be_first_to_go()
-        if bounds.cgroup:
-            with contextlib.suppress(OSError):  # it could be done when the fleet started; the other bounds stand
-                cgroup.enter(bounds.cgroup, bounds.memory_bytes)
-        priority.stand_back(bounds.nice)
-        tree.limit_memory(bounds.memory_bytes)
         os.register_at_fork(after_in_child=talk.close)  # else a step's own fork would hide this process's end
         threading.Thread(target=_end_with_worker, args=(talk,), name="pool-worker-watch", daemon=True).start()
-        talk.sendall(HELLO)
-        _run_steps(talk, mark, bounds.result_bytes)
+        be(talk, mark)
         code = Exit.PARENT_LOST
     finally:
         os._exit(code)
+
+
+def run_steps(talk: socket.socket, mark: mmap.mmap, bounds: Bounds) -> None:
+    """Be a pool process."""
+    if bounds.cgroup:
+        with contextlib.suppress(OSError):  # it could be done when the fleet started; the other bounds stand
+            cgroup.enter(bounds.cgroup, bounds.memory_bytes)
+    priority.stand_back(bounds.nice)
+    tree.limit_memory(bounds.memory_bytes)
+    talk.sendall(HELLO)
+    _run_steps(talk, mark, bounds.result_bytes)
 
 
 def _run_steps(talk: socket.socket, mark: mmap.mmap, result_bytes: int) -> None:

@@ -31,12 +31,30 @@ class Evidence:
     fingerprint: str
 
 
+class Reported(Exception):
+    """A failure of which another process has told; its evidence was collected there."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        super().__init__(f"{evidence.error_class}: {evidence.error_text}".removesuffix(": "))
+        self.evidence = evidence
+
+
 def of_error(error: BaseException | None, reason: str) -> Evidence:
     """Collect the evidence of an error; without one, of the reason alone. Never raises."""
     if error is None:
         return Evidence("", "", "", _digest(reason))
+    if isinstance(error, Reported):
+        return error.evidence
     kind = f"{type(error).__module__}.{type(error).__qualname__}"
     return Evidence(kind, _text(error), _trace(error), _digest(f"{kind}@{_place(error.__traceback__)}"))
+
+
+def of_crash(error: BaseException, kind: str, last_words: str) -> Evidence:
+    """Return the evidence of a crash, which has no traceback: ``last_words`` are what its process left.
+
+    The fingerprint is the same for crashes of one ``kind``.
+    """
+    return Evidence(f"{type(error).__module__}.{type(error).__qualname__}", _text(error), last_words, _digest(kind))
 
 
 def _text(error: BaseException) -> str:

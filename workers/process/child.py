@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from smena.clock import SYSTEM, Clock, Deadline
+from smena.records.strike import Strike
 from smena.telemetry.line_writer import LineWriter
 from workers.process import lineage, recorder, stackfile
 from workers.process.exits import Exit
@@ -28,7 +29,7 @@ from workers.process.faultfile import FaultFile
 from workers.process.lastlines import LastLines
 from workers.process.mishaps import Mishaps
 from workers.process.orders import Orders
-from workers.process.pipe import Draining, Failed, Hello, Pipe, Ready, Report, Stuck, Take
+from workers.process.pipe import Draining, Failed, Hello, Pipe, Ready, Report, Struck, Stuck, Take
 from workers.process.priority import StandingBack
 from workers.process.recorder import FlightRecorder, Running
 from workers.process.stackfile import StackFile
@@ -64,6 +65,8 @@ class Child:
         self._paused = orders.paused
         self._hold: Callable[[bool], object] | None = None
         self._holding = threading.Lock()
+        self._struck: list[Strike] = []
+        self._on_struck: Callable[[Sequence[Strike]], object] | None = None
         self._wakeup_in, self._wakeup_out = socket.socketpair()
         self._closing = threading.Event()
         self._fault_file: FaultFile | None = None
@@ -130,6 +133,13 @@ class Child:
             if self._paused:
                 hold(self._paused)
 
+    def on_struck(self, told: Callable[[Sequence[Strike]], object]) -> None:
+        """Have ``told`` called with the strikes the supervisor tells of, those so far at once; it must be quick."""
+        with self._holding:
+            self._on_struck = told
+            told(self._struck)
+            self._struck.clear()
+
     def failed(self, error: str) -> None:
         """Tell the supervisor why this child cannot run, before it exits."""
         self._pipe.send(Failed(error))
@@ -177,6 +187,8 @@ class Child:
         for message in self._pipe.receive():
             if isinstance(message, Take):
                 self._pause(not message.work)
+            elif isinstance(message, Struck):
+                self._tell_struck(message.strikes)
         if self._pipe.closed and not self._closing.is_set():
             lineage.end_session(os.getpid())
             os._exit(Exit.PARENT_LOST)
@@ -186,6 +198,10 @@ class Child:
             if paused != self._paused and self._hold is not None:
                 self._hold(paused)
             self._paused = paused
+
+    def _tell_struck(self, strikes: Sequence[Strike]) -> None:
+        with self._holding:
+            (self._struck.extend if self._on_struck is None else self._on_struck)(strikes)
 
     def _hear_signals(self, numbers: bytes) -> None:
         if signal.SIGQUIT in numbers:

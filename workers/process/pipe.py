@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from smena.clock import Deadline
+from smena.records.strike import Strike
 
 _READ_BYTES = 256 * 1024
 _READS = 16
@@ -73,6 +74,12 @@ class Take(msgspec.Struct, frozen=True, tag="take"):
     work: bool
 
 
+class Struck(msgspec.Struct, frozen=True, tag="struck"):
+    """The supervisor tells a child of strikes, where there is no database that all could ask."""
+
+    strikes: tuple[Strike, ...]
+
+
 class Fork(msgspec.Struct, frozen=True, tag="fork"):
     """The supervisor asks its nursery for one child; that child's end of its own pipe comes along."""
 
@@ -85,7 +92,7 @@ class Reaped(msgspec.Struct, frozen=True, tag="reaped"):
     pid: int
 
 
-Message = Hello | Ready | Draining | Failed | Report | Stuck | Take | Fork | Reaped
+Message = Hello | Ready | Draining | Failed | Report | Stuck | Take | Struck | Fork | Reaped
 
 _decode = msgspec.json.Decoder(Message)
 _encode = msgspec.json.Encoder()

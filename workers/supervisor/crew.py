@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 import socket
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -15,12 +16,13 @@ from functools import partial
 import msgspec
 
 from smena.clock import Clock
+from smena.records.strike import Strike
 from smena.telemetry import events
 from smena.telemetry.plain_text import error_text
 from workers.process import recorder
 from workers.process.exits import Exit
 from workers.process.orders import Orders
-from workers.process.pipe import Pipe, Take
+from workers.process.pipe import Pipe, Struck, Take
 from workers.supervisor import burial, evidence
 from workers.supervisor.burial import Burial
 from workers.supervisor.child import SupervisedChild
@@ -30,6 +32,9 @@ from workers.supervisor.nurseries import Nurseries
 from workers.supervisor.nursery import NurseryHandle
 from workers.supervisor.post import CRASH_LOOP, Post
 from workers.supervisor.tallies import Tallies
+
+MOST_TOLD = 1000
+"""Strikes that are kept for children to come, where there is no database to ask."""
 
 BIRTH_S = 30.0
 """A fork that shows no child for so long means that the nursery stands still."""
@@ -47,7 +52,8 @@ Start = Callable[[Orders, socket.socket], int]
 class Crew:
     """The posts, who is at them, and the figures of all who were.
 
-    ``start`` starts a child by command line; roles named in ``nurseries`` are forked there instead.
+    ``start`` starts a child by command line; roles named in ``nurseries`` are forked there instead. Burials go to
+    ``write_down``; where nobody writes them down, the children are told.
     """
 
     def __init__(
@@ -57,7 +63,7 @@ class Crew:
         orders_for: Callable[[Post], Orders],
         start: Start,
         clock: Clock,
-        write_down: Bury = lambda _: None,
+        write_down: Bury | None = None,
     ) -> None:
         self.posts = list(posts)
         self.nurseries = nurseries
@@ -70,6 +76,7 @@ class Crew:
         self._start = start
         self._clock = clock
         self._write_down = write_down
+        self._told: deque[Strike] = deque(maxlen=MOST_TOLD)
         self._host = socket.gethostname()
 
     # --- Wanted ------------------------------------------------------------------------------
@@ -130,6 +137,8 @@ class Crew:
         now = self._clock.monotonic()
         child = SupervisedChild(post, orders, Pipe(ours), now, pid, nursery, relieves, share=draw_share())
         self.children.append(child)
+        if self._told:
+            child.pipe.send(Struck(tuple(self._told)))
         if pid:
             self._welcome(child)
         return child
@@ -213,7 +222,12 @@ class Crew:
 
     def _strike(self, dead: Burial) -> None:
         """Hand the burial on, then tell it: whose strikes are looked up waits for them."""
-        self._write_down(dead)
+        if self._write_down is not None:
+            self._write_down(dead)
+        elif dead.strikes:
+            self._told.extend(dead.strikes)
+            for child in self.children:
+                child.pipe.send(Struck(tuple(dead.strikes)))
         for strike in dead.strikes:
             self.tallies.count_struck(strike.actor, strike.why)
             events.emit(

@@ -21,7 +21,7 @@ from smena.settings import Settings, load
 from smena.telemetry import logs
 from smena.telemetry.plain_text import error_text
 from workers.execution.pool_process import Server
-from workers.execution.pool_server import Bounds, serve
+from workers.execution.pool_server import Bounds, run_steps, serve
 from workers.process.exits import Exit
 from workers.process.orders import Orders
 from workers.wiring.user_path import open_user_path
@@ -44,7 +44,8 @@ def main(orders: Orders, line: socket.socket) -> int:
     gc.collect()
     gc.freeze()
     pool = settings.pool
-    serve(line, Bounds(pool.max_memory_mib * _MIB, pool.max_result_bytes, pool.nice, orders.cgroup))
+    bounds = Bounds(pool.max_memory_mib * _MIB, pool.max_result_bytes, pool.nice, orders.cgroup)
+    serve(line, lambda talk, mark: run_steps(talk, mark, bounds), orders.cgroup)
     return Exit.DRAINED
 
 

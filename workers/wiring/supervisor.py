@@ -114,10 +114,10 @@ def _backoff(settings: Settings) -> Backoff:
 
 
 @contextmanager
-def _register(settings: Settings) -> Iterator[Callable[[Burial], object]]:
+def _register(settings: Settings) -> Iterator[Callable[[Burial], object] | None]:
     """Write the dead down where the workers of all hosts look them up."""
     if settings.database.url is None:
-        yield lambda _: None
+        yield None
         return
     database = Database(settings.database, "supervisor", pool_size=1)
     registrar = Registrar(Strikes(database))
@@ -133,7 +133,7 @@ def _crew(
     roles: Sequence[Role],
     new_post: Callable[[Role, int], Post],
     orders: Callable[..., Orders],
-    write_down: Callable[[Burial], object],
+    write_down: Callable[[Burial], object] | None,
 ) -> Crew:
     def orders_for(post: Post) -> Orders:
         return orders(role=post.role.name, module=post.role.module, post=post.number)

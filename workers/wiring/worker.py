@@ -6,9 +6,9 @@ of one worker: build, start, say ready, report until a drain is asked for, drain
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from smena.amqp import faults as amqp_faults
 from smena.amqp.link import Connection, LinkThread
@@ -22,6 +22,7 @@ from smena.guarantees.once import Once
 from smena.lifecycle import Service
 from smena.publishing import Publishing
 from smena.records.settlements import Settlements
+from smena.records.strike import Strike
 from smena.settings import Settings
 from smena.store import faults as store_faults
 from smena.store.database import Database
@@ -52,11 +53,16 @@ from workers.middleware.attempt import Attempt
 from workers.middleware.once import OnceRing
 from workers.middleware.rings import Ring
 from workers.middleware.settle import Settle
+from workers.middleware.settle import Settler as SettlesOutcomes
 from workers.middleware.time_limit import TimeLimit
 from workers.middleware.tracing import MakeContext, Tracing
 from workers.middleware.verdict import Judge
 from workers.process.child import Child
+from workers.process.mishaps import Mishaps
+from workers.process.orders import Orders
+from workers.process.recorder import FlightRecorder
 from workers.roles.pulse import Pulse
+from workers.wiring import aftermath
 from workers.wiring import pool as pool_program
 from workers.wiring.role import Role, Ticking, check_schema, live, unreachable
 
@@ -77,10 +83,30 @@ def run(settings: Settings, child: Child) -> int:
         return live(process.role(), settings, child)
 
 
+class Body(Protocol):
+    """What the parts need of the process that they are built in."""
+
+    orders: Orders
+    mishaps: Mishaps
+
+    @property
+    def name(self) -> str:
+        """How the process is called in logs and metrics."""
+
+    def recorder(self, slots: int) -> FlightRecorder:
+        """Make the process's flight recorder."""
+
+    def is_stuck_with(self, job_id: str, actor: str, attempt: int, slot: int) -> None:
+        """Tell of a job that does not end, so that the process is replaced."""
+
+    def on_struck(self, told: Callable[[Sequence[Strike]], object]) -> None:
+        """Have ``told`` called with the strikes of this host, where there is no database."""
+
+
 class WorkerProcess:
     """The parts of one worker process, built and joined; nothing runs before the role starts."""
 
-    def __init__(self, settings: Settings, child: Child) -> None:
+    def __init__(self, settings: Settings, child: Body) -> None:
         self._settings = settings
         self._name = child.name
         self._on_bug = child.mishaps.in_loop
@@ -90,10 +116,12 @@ class WorkerProcess:
         self._queues = wanted_queues(self._registry, settings.worker.queues)
         self._database = open_database(settings, child.name)
         self._recorder = child.recorder(settings.worker.threads + settings.worker.concurrency)
+        self._body = child
         self._orders = child.orders
         self._build_link()
         self._build_runners()
         self._build_settling()
+        self._build_actors()
         self._build_intake()
 
     def role(self) -> Role:
@@ -101,10 +129,10 @@ class WorkerProcess:
         pace = Pace(self._seats, self._consumer.observe, lambda: self._link.tick, self._recorder)
         tally_line = TallyLine(self._board.snapshot)
         pulse = None if self._database is None else Pulse(self._database.ping, SYSTEM)
-        recall: list[Recall] = [] if self._recall is None else [self._recall]
         services: list[Service | None] = [
             self._settler,
             pulse,
+            *self._after.services,
             self._recall,
             self._pool,
             self._slots,
@@ -119,7 +147,7 @@ class WorkerProcess:
             [self._link, self._consuming, self._publishing, self._publisher],
             [service for service in services if service is not None],
             settler=self._settler,
-            runners=[*recall, self._slots, self._coroutines],
+            runners=[*self._before_start, self._slots, self._coroutines],
             source=self._consumer,
         )
         loops: dict[str, Ticking] = {
@@ -172,21 +200,27 @@ class WorkerProcess:
         backlog, hold = self._settings.worker.settle_backlog, partial(self._hold, "settle backlog")
         self._settler = Settler(self._publisher, settlements, backlog, hold)
         self._messages = NextMessages(self._publisher, self._settler, self._name, SYSTEM)
-        self._recall = None if settlements is None else Recall(settlements, self._messages, self._start)
+        self._settles: SettlesOutcomes = self._messages
+        after = aftermath.build(self._database, self._body, self._messages, self._board, self._start)
+        self._recall = None if settlements is None else Recall(settlements, self._messages, after.put)
+        self._before_start = [*([] if self._recall is None else [self._recall]), *after.runners]
+        self._after = after
 
-    def _build_intake(self) -> None:
+    def _build_actors(self) -> None:
         judge = Judge(SYSTEM, [store_faults.translate, amqp_faults.translate], self._slots.ending)
         once = None if self._database is None else Once(self._database, self._settings.once.keep_s)
         outer: list[Ring] = [
             Tracing(self._context_maker(once)),
-            Settle(judge, self._messages),
+            Settle(judge, self._settles),
             TimeLimit(SYSTEM),
             Arguments(),
         ]
         ring = None if once is None else OnceRing(once, judge.classify)
-        actors = bind_actors(self._registry, self._settings.retry, outer, ring, self._settings.worker)
-        recall = None if self._recall is None else self._recall.put
-        intake = Intake(actors, self._messages, recall, self._start, self._settings.worker.unknown_actor_s)
+        self._actors = bind_actors(self._registry, self._settings.retry, outer, ring, self._settings.worker)
+
+    def _build_intake(self) -> None:
+        look_up = self._after.put if self._recall is None else self._recall.put
+        intake = Intake(self._actors, self._messages, look_up, self._start, self._settings.worker.unknown_actor_s)
         self._build_consumer(intake.deliver)
 
     def _build_consumer(self, deliver: Deliver) -> None:

@@ -2,8 +2,11 @@
 
 import asyncio
 import contextlib
+import ctypes
+import logging
 import os
 import re
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -283,3 +286,44 @@ def with_follow_up(ctx: Context, session: Session, /, key: str, fails: bool) -> 
     note.send(f"{key}-follow-up")
     if fails:
         raise RuleBroken(key=key)
+
+
+def _die(how: str) -> None:
+    """End this process as the worst of jobs do."""
+    match how:
+        case "SIGKILL":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "SIGSEGV":
+            ctypes.string_at(0)
+        case "exit":
+            os._exit(0)
+        case "hog":
+            hoard = bytearray(b"x") * (256 * 2**20)
+            os.kill(os.getpid(), len(hoard) and signal.SIGKILL)
+
+
+@book.actor(queue="jobs")
+def poison(ctx: Context, /, how: str) -> None:
+    """Note that it runs, say a last word, wait a moment for neighbours, and kill the process."""
+    folder = ctx.resource(place)
+    logging.getLogger("poison").warning("%s is what I am", how)
+    (folder / f"bitten-{os.getpid()}-{ctx.job.id}").touch()
+    time.sleep(POLL_S * 5)
+    _die(how)
+
+
+@book.actor(queue="jobs")
+async def apoison(ctx: Context, /, how: str) -> None:
+    """Do the same on the event loop."""
+    folder = ctx.resource(place)
+    (folder / f"bitten-{os.getpid()}-{ctx.job.id}").touch()
+    await asyncio.sleep(POLL_S * 5)
+    _die(how)
+
+
+@book.actor(queue="jobs")
+def slow_note(ctx: Context, /, key: str) -> None:
+    """Take effect after a while in which others may do what they do."""
+    time.sleep(POLL_S * 10)
+    with ctx.transaction() as session:
+        session.execute(_EFFECT, _values(ctx, key))

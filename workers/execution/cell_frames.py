@@ -1,0 +1,91 @@
+"""Speak between a worker and a cell: a length, then MessagePack.
+
+The worker gives suspects; the cell answers for each how its delivery was settled there. The end of the line means
+that the other has gone.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from typing import Final, Literal
+
+import msgspec
+
+from workers.middleware.evidence import Evidence
+
+What = Literal["acked", "back", "retry", "snooze", "dead", "stuck"]
+
+_LENGTH: Final = struct.Struct("=I")
+
+
+class Given(msgspec.Struct, frozen=True, tag="given"):
+    """A delivery that the cell is to run: its number there, and the message as it came."""
+
+    number: int
+    queue: str
+    body: bytes
+    header: bytes
+
+
+class Answer(msgspec.Struct, frozen=True, tag="answer"):
+    """How the cell settled a delivery; or that it is stuck with it, for its time is up and it goes on.
+
+    ``why`` is a snooze's cause, or a death's reason.
+    """
+
+    number: int
+    what: What
+    delay_s: float = 0.0
+    why: str = ""
+    evidence: Evidence | None = None
+
+
+Frame = Given | Answer
+
+_decode: Final = msgspec.msgpack.Decoder(Frame)
+_encode: Final = msgspec.msgpack.Encoder()
+
+
+class Talk:
+    """One end of the line; `send` may be called from any thread, `receive` from one."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+        self._lock = threading.Lock()
+
+    def send(self, frame: Frame) -> None:
+        """Send one frame; raises `OSError` when the other is gone."""
+        body = _encode.encode(frame)
+        with self._lock:
+            self._end.sendall(_LENGTH.pack(len(body)) + body)
+
+    def receive(self) -> Frame | None:
+        """Return the next frame, None at the end of the line."""
+        head = self._exactly(_LENGTH.size)
+        body = None if head is None else self._exactly(_LENGTH.unpack(head)[0])
+        return None if body is None else _decode.decode(body)
+
+    def say_no_more(self) -> None:
+        """Let the other see the end; it can still answer."""
+        try:
+            self._end.shutdown(socket.SHUT_WR)
+        except OSError:  # it is gone already
+            return
+
+    def close(self) -> None:
+        """Close this end."""
+        self._end.close()
+
+    def _exactly(self, size: int) -> bytes | None:
+        pieces = bytearray()
+        while len(pieces) < size:
+            try:
+                piece = self._end.recv(min(size - len(pieces), 1 << 20))
+            except OSError:
+                return None
+            if not piece:
+                return None
+            pieces += piece
+        return bytes(pieces)
