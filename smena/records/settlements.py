@@ -45,6 +45,11 @@ class Settled:
     message: StoredMessage
     confirmed: bool
 
+    @property
+    def is_over(self) -> bool:
+        """Say whether nothing is left to publish: a dead letter twice is one row, a lost one is lost."""
+        return self.confirmed and self.message.kind != "dead"
+
 
 _WRITE: Final = (
     pg.insert(settlements).on_conflict_do_nothing(index_elements=["job_id", "attempt"]).returning(settlements.c.job_id)

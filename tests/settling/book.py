@@ -21,7 +21,9 @@ class Refused(Permanent):
     code = "refused"
 
 
-@book.actor(queue="settling", once=lambda key: key, retry=Retry(base_s=0.05, cap_s=0.1, attempts=1000, unexpected_attempts=1000))
+@book.actor(
+    queue="settling", once=lambda key: key, retry=Retry(base_s=0.05, cap_s=0.1, attempts=1000, unexpected_attempts=1000)
+)
 def follow(ctx: Context, session: Session, /, key: str, script: list[str]) -> None:
     """Do what the script says of this attempt: ``done``, ``dead``, ``fail``, ``bug``, ``exit``, ``later``.
 

@@ -57,6 +57,7 @@ BESIDE: Final = {
     "smena/errors.py": "pure",
     "smena/job.py": "pure",
     "smena/lifecycle.py": "the loops' threads, which the test turns by hand",
+    "smena/records/asked.py": "words of a statement, pure",
     "smena/outbox/": "columns and words of a row; adding.py writes it",
     "smena/settings/": "values",
     "smena/store/": "translation and escapes, pure; the ways to the server are in the room",
@@ -77,8 +78,6 @@ class Record:
     """What was seen on the way, by all processes of a world."""
 
     def __init__(self) -> None:
-        self.points = 0
-        """How many fault points were passed."""
         self.gaps: set[str] = set()
         self.struck: set[str] = set()
         """Where faults struck, as ``file:line``."""
@@ -88,6 +87,10 @@ class Fate:
     """Count the fault points of one process down, and strike at the last."""
 
     def __init__(self, record: Record) -> None:
+        self.points = 0
+        """How many fault points were passed."""
+        self.steps: dict[str, int] = {}
+        """Each line that was passed, with the number of the point at which it was first."""
         self._record = record
         self._left = 0
         self._strike: Strike | None = None
@@ -130,7 +133,8 @@ class Fate:
 
     def _line(self, frame: FrameType, event: str, _arg: Any) -> Callable[..., Any]:
         if event == "line":
-            self._record.points += 1
+            self.steps.setdefault(f"{self._kinds[frame.f_code]}:{frame.f_lineno}", self.points)
+            self.points += 1
             self._bare = ""
             if self._strike is not None:
                 self._left -= 1

@@ -10,12 +10,14 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 from smena.amqp.frames import Tap
 from smena.clock import Clock
 from smena.telemetry import events
 from tests.settling.broker import Broker, Session, Settle, Written, parsed
+
+_ANSWER: Final = SimpleNamespace(method=SimpleNamespace(message_count=0, consumer_count=2))
 
 
 class Channel:
@@ -31,7 +33,7 @@ class Channel:
 
         def answered(*_given: object, callback: Callable[[object], None] | None = None, **_more: object) -> None:
             if callback is not None:
-                self._line.post(lambda: callback(None))
+                self._line.post(lambda: callback(_ANSWER))
 
         return answered
 
@@ -40,9 +42,13 @@ class Channel:
         self._session.prefetch = prefetch_count
 
     def basic_consume(
-        self, queue: str, on_message_callback: object, consumer_tag: str, callback: Callable[[object], None]
+        self,
+        queue: str,
+        on_message_callback: object,  # noqa: ARG002 - pika's signature
+        consumer_tag: str,
+        callback: Callable[[object], None],
     ) -> None:
-        """Subscribe."""
+        """Subscribe; deliveries are taken out of the stream, not given to the callback."""
         self._session.consumers[consumer_tag] = queue
         self._line.post(lambda: callback(None))
 
@@ -165,6 +171,9 @@ class Line:
         for listener in self._listeners:
             listener.connection_down("cut by the test")
         self.post(self.up)
+
+    def close(self) -> None:
+        """Do nothing: it holds nothing."""
 
     def block(self, *, blocked: bool) -> None:
         """Raise or end an alarm."""

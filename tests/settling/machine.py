@@ -37,7 +37,11 @@ class SettleMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World(self.database_url, self.view)
+        self.world = self.new_world()
+
+    def new_world(self) -> World:
+        """Make the world that the machine acts on."""
+        return World(self.database_url, self.view)
 
     def teardown(self) -> None:
         """End the faults: now each job must come to its end."""
@@ -110,7 +114,7 @@ class SettleMachine(RuleBasedStateMachine):
     def die(self, number: int, after: int, was_read: bool) -> None:
         """A process dies at some line to come, of its own."""
         post = self.world.posts[number]
-        post.fate.arm(after, lambda: self._death(post, was_read=was_read))
+        post.fate.arm(after, lambda: death_of(post, was_read=was_read))
 
     @rule(number=NUMBERS, after=st.integers(0, 8), lost=st.sampled_from(["question", "answer"]))
     def lose_database(self, number: int, after: int, lost: str) -> None:
@@ -133,6 +137,8 @@ class SettleMachine(RuleBasedStateMachine):
         """The broker takes no publishes for a while."""
         self.world.posts[number].publishing.block(blocked=blocked)
 
-    def _death(self, post: Post, *, was_read: bool) -> None:
-        post.die(was_read=was_read)
-        raise Death
+
+def death_of(post: Post, *, was_read: bool) -> None:
+    """End a process here and now; a strike of its fate."""
+    post.die(was_read=was_read)
+    raise Death

@@ -40,6 +40,7 @@ from workers.middleware.arguments import Arguments
 from workers.middleware.attempt import Attempt
 from workers.middleware.once import OnceRing
 from workers.middleware.outcome import Returned
+from workers.middleware.rings import Ring
 from workers.middleware.settle import Settle
 from workers.middleware.tracing import Tracing
 from workers.middleware.verdict import Judge
@@ -83,8 +84,9 @@ class CabledDatabase(Database):
     """The real database at the end of a cable."""
 
     def __init__(self, url: str, cable: Cable) -> None:
-        super().__init__(DatabaseSettings(url=url), "settling", 2)  # type: ignore[arg-type]  # a plain text will do
+        super().__init__(DatabaseSettings(url=url), "settling", 2)
         self._cable = cable
+        self._opened: list[HoldableConnection] = []
 
     def connect(self, *, autocommit: bool = False) -> HoldableConnection:
         """Open a connection; what is asked on it goes by the cable."""
@@ -94,7 +96,14 @@ class CabledDatabase(Database):
             def wait(self, gen: PQGen[RV], *given: Any, **more: Any) -> RV:
                 return cable.carry(lambda: super(Cabled, self).wait(gen, *given, **more), self)
 
-        return Cabled.connect(self._conninfo, autocommit=autocommit)
+        self._opened.append(Cabled.connect(self._conninfo, autocommit=autocommit))
+        return self._opened[-1]
+
+    def close(self) -> None:
+        """Close all, also what nobody holds since its process died."""
+        super().close()
+        for connection in self._opened:
+            connection.close()
 
 
 class NoRecorder:
@@ -124,12 +133,10 @@ class Process:
         judge = Judge(clock, [store_faults.translate, amqp_faults.translate])
         once = Once(database)
         context = lambda attempt: Context(attempt.job, transaction=once.transaction)  # noqa: E731
-        rings = [Tracing(context), Settle(judge, messages), Arguments()]
+        rings: list[Ring] = [Tracing(context), Settle(judge, messages), Arguments()]
         actors = bind_actors(Registry([book]), RetryDefaults(), rings, OnceRing(once, judge.classify))
         intake = Intake(actors, messages, self.recall.put, self.waiting.append, unknown_actor_s=2)
-        self.consumer = Consumer(
-            consuming, work(amqp.prefix, [QUEUE]), intake.deliver, amqp.prefix, Prefetch(8, 16)
-        )
+        self.consumer = Consumer(consuming, work(amqp.prefix, [QUEUE]), intake.deliver, amqp.prefix, Prefetch(8, 16))
         self._sender = Publishing(self._publisher, database, 900)
         self._seat = Seat(0, NoRecorder(), Tally())
         self._publisher.start()

@@ -1,4 +1,4 @@
-"""The world that the machine acts on: two processes, the broker between them, the database, and what must hold of it."""
+"""The world that the machine acts on: two processes, broker and database, and what must hold of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 
 from smena.amqp import codec, names
-from smena.amqp.properties import Properties, encode_properties
+from smena.amqp.properties import Properties, decode_properties, encode_properties
 from smena.clock import MovedClock
 from smena.settings.groups import Amqp
 from tests.settling.book import follow
@@ -33,26 +33,26 @@ class Post:
 
     def __init__(self, world: World) -> None:
         self.fate = Fate(world.record)
-        self.consuming, self.publishing = (Line(world.broker, world.clock, self.fate.effect) for _ in range(2))
         self.cable = Cable(self.fate.effect)
         self.database = CabledDatabase(world.database_url, self.cable)
-        amqp = Amqp(prefix=PREFIX)
-        self.process = Process(amqp, self.database, self.consuming, self.publishing, world.clock)
+        self.consuming, self.publishing = self.lines = world.new_lines(self.fate)
+        self.process = world.new_process(self)
         self.is_dead = False
         for line in self.lines:
             line.up()
             line.turn()
-
-    @property
-    def lines(self) -> tuple[Line, Line]:
-        """Both connections to the broker."""
-        return self.consuming, self.publishing
 
     def die(self, *, was_read: bool) -> None:
         """End at once: what was written may still reach the broker, nothing later does."""
         self.is_dead = self.cable.is_severed = True
         for line in self.lines:
             line.cut(was_read=was_read, for_ever=True)
+
+    def close(self) -> None:
+        """Let go of what the dead process held."""
+        self.database.close()
+        for line in self.lines:
+            line.close()
 
 
 class World:
@@ -70,6 +70,14 @@ class World:
         self._done: set[str] = set()
         self._view = view
         self.posts = [Post(self) for _ in range(2)]
+
+    def new_lines(self, fate: Fate) -> tuple[Line, Line]:
+        """Make a process's connections: to consume, and to publish."""
+        return Line(self.broker, self.clock, fate.effect), Line(self.broker, self.clock, fate.effect)
+
+    def new_process(self, post: Post) -> Process:
+        """Join a process on its ties."""
+        return Process(Amqp(prefix=PREFIX), post.database, post.consuming, post.publishing, self.clock)
 
     # --- acting -----------------------------------------------------------------------------------
 
@@ -104,7 +112,7 @@ class World:
         except Death:
             pass  # as the process does
         if post.is_dead:
-            post.database.close()
+            post.close()
             self.posts[number] = Post(self)
 
     def step(self, number: int, act: Callable[[Post], object]) -> None:
@@ -150,9 +158,7 @@ class World:
     def check_end(self) -> None:
         """Raise `Broken` unless each job came to the one end it had to, and each attempt to one message."""
         self.check()
-        dead: dict[str, set[int | None]] = {}
-        for message in self.broker.dead():
-            dead.setdefault(message.job_id, set()).add(message.attempt)
+        dead = self.dead_letters()
         for job_id, end in self.scripts.items():
             ended = (self.effects(job_id), self.sent_on(job_id), len(dead.get(job_id, ())))
             if ended != ((1, 1, 0) if end == "done" else (0, 0, 1)):
@@ -160,6 +166,13 @@ class World:
         self._check_successors()
         if self.broken:
             raise Broken("; ".join(self.broken))
+
+    def dead_letters(self) -> dict[str, set[int | None]]:
+        """Return the attempts that died, by job: one, however often its letter was sent."""
+        dead: dict[str, set[int | None]] = {}
+        for message in self.broker.dead():
+            dead.setdefault(message.job_id, set()).add(message.attempt)
+        return dead
 
     def _is_done(self, job_id: str) -> bool:
         """Say whether the job has taken effect; what is committed stays, so it is asked once."""
@@ -173,7 +186,7 @@ class World:
 
     def sent_on(self, job_id: str) -> int:
         """Return how many messages it has sent on."""
-        return self._count("SELECT count(*) FROM smena.outbox WHERE body::text LIKE '%%' || encode(%s, 'hex') || '%%'", job_id.encode())
+        return self._count("SELECT count(*) FROM smena.outbox WHERE position(%s IN body) > 0", job_id.encode())
 
     def _count(self, query: str, value: object) -> int:
         row = self._view.execute(query.encode(), (value,)).fetchone()
@@ -183,9 +196,9 @@ class World:
     def _judge_ack(self, message: Kept) -> None:
         """Know that a process acks a message now: what follows from it must be durable by now."""
         job_id = message.job_id
-        if not any(each.job_id == job_id and each is not message for each in self.broker.all()):
-            if not self._is_done(job_id):
-                self.broken.append(f"{job_id} was acked in {message.queue} before its next state was durable")
+        is_kept = any(each.job_id == job_id and each is not message for each in self.broker.all())
+        if not is_kept and not self._is_done(job_id):
+            self.broken.append(f"{job_id} was acked in {message.queue} before its next state was durable")
 
     def _check_successors(self) -> None:
         """See that an attempt is followed by one message, sent again or not: a second copy of it was dropped."""
@@ -221,11 +234,9 @@ class World:
         """End both processes."""
         for post in self.posts:
             post.die(was_read=False)
-            post.database.close()
+            post.close()
 
 
 def _snoozes(message: Kept) -> int:
-    from smena.amqp.properties import decode_properties
-
     headers = decode_properties(message.header).headers or {}
     return int(headers.get("smena-snoozes", 0))

@@ -12,8 +12,8 @@ from smena.errors import Permanent, TooLarge
 from smena.job import Job
 from smena.settings.groups import Amqp
 from tests.fixtures.noted_delivery import NotedDelivery
-from workers.execution.nextmessage import NextMessages, stored_outgoing
-from workers.execution.pending import Pending
+from workers.execution.nextmessage import NextMessages
+from workers.execution.pending import Pending, stored_outgoing
 from workers.middleware.outcome import Dead, Retry, Snooze
 
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import uuid4
 
-import msgspec
-
 from smena.amqp.deadletter import Death
 from smena.amqp.outgoing import Outgoing
 from smena.amqp.properties import Properties, encode_properties
@@ -21,12 +19,12 @@ from smena.amqp.publisher import Publisher
 from smena.clock import Clock
 from smena.errors import SmenaError, Undecodable
 from smena.job import Job
-from smena.records.settlements import Settled, StoredMessage
+from smena.records.settlements import Settled
 from smena.telemetry import events
 from smena.telemetry.plain_text import error_text
 from smena.version import __version__
 from workers.broker.delivery import Delivery
-from workers.execution.pending import Pending
+from workers.execution.pending import Pending, stored_outgoing
 from workers.execution.settler import Settler
 from workers.middleware.attempt import Attempt
 from workers.middleware.evidence import of_error
@@ -59,9 +57,12 @@ class NextMessages:
 
     def resume(self, attempt: Attempt, settled: Settled) -> None:
         """Settle a second copy of an attempt with the message that the first one stored."""
-        job, kind = attempt.job, settled.message.kind
-        pending = Pending(attempt.delivery, stored_outgoing(settled.message), kind, job, (job.id, job.attempt))
-        pending.written = True
+        job = attempt.job
+        try:
+            pending = Pending(attempt.delivery, stored_outgoing(settled.message), settled.message.kind, job)
+        except Exception as refused:  # noqa: BLE001 - a row that nobody here wrote: the job must not wait for ever
+            pending = self._dead(attempt.delivery, job, _cannot_go_on(refused))
+        pending.key, pending.written = (job.id, job.attempt), True
         pending.instead = self._letter_for(attempt.delivery, job)
         self._settler.put(pending)
 
@@ -126,9 +127,3 @@ def _readable(delivery: Delivery) -> Properties:
         return delivery.properties
     except Undecodable:
         return Properties()
-
-
-def stored_outgoing(message: StoredMessage) -> Outgoing:
-    """Return the message that a settlement keeps, as it was to be sent."""
-    properties = msgspec.convert(message.properties, Properties)
-    return Outgoing(message.exchange, message.routing_key, message.body, properties, message.queue, any_size=True)

@@ -10,6 +10,7 @@ import msgspec
 
 from smena.amqp import codec
 from smena.amqp.outgoing import Outgoing
+from smena.amqp.properties import Properties
 from smena.errors import SmenaError
 from smena.job import Job
 from smena.records.asked import Attempt as AttemptKey
@@ -22,8 +23,9 @@ class Pending:
     """One delivery on its way out.
 
     ``job`` is None where the message could not be decoded. ``key`` names the attempt where the outcome
-    ends it, which needs a settlement row; ``written`` says that the row is there. ``instead`` makes the
-    dead letter for a message that can never be sent, or that is not the job's own.
+    ends it, which needs a settlement row; ``written`` says that the row is there, ``doubtful`` that it may
+    be: the answer to its writing was lost. ``instead`` makes the dead letter for a message that can never
+    be sent, or that is not the job's own.
     """
 
     delivery: Delivery
@@ -32,12 +34,17 @@ class Pending:
     job: Job | None
     key: AttemptKey | None = None
     written: bool = False
+    doubtful: bool = False
     instead: Callable[[SmenaError], Outgoing] | None = None
 
     def bury(self, error: SmenaError) -> None:
         """Let the dead letter for that error follow, where one can be made."""
         if self.instead is not None:
             self.outgoing, self.kind, self.instead = self.instead(error), "dead", None
+
+    def resume(self, message: StoredMessage) -> None:
+        """Let the message follow that the attempt's row keeps."""
+        self.outgoing, self.kind, self.written = stored_outgoing(message), message.kind, True
 
     def is_another_job(self, body: bytes) -> bool:
         """Say whether a body that was kept under this job's id is of another job."""
@@ -66,3 +73,9 @@ class Pending:
             "attempt": job.attempt,
             "request_id": job.request_id,
         }
+
+
+def stored_outgoing(message: StoredMessage) -> Outgoing:
+    """Return the message that a settlement keeps, as it was to be sent."""
+    properties = msgspec.convert(message.properties, Properties)
+    return Outgoing(message.exchange, message.routing_key, message.body, properties, message.queue, any_size=True)

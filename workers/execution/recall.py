@@ -123,7 +123,7 @@ class Recall(Loop):
             request_id=job.request_id,
             kind=settled.message.kind,
         )
-        if settled.confirmed and settled.message.kind != "dead":  # a letter twice is one row, a lost one is lost
+        if settled.is_over:
             attempt.delivery.ack()
         else:
             self._settler.resume(attempt, settled)

@@ -105,21 +105,36 @@ class Settler(Loop):
         if self._settlements is None:
             return batch
         fresh = [pending for pending in batch if pending.key is not None and not pending.written]
-        ours = self._settlements.write_many([(pending.attempt(), pending.stored()) for pending in fresh])
+        ours = self._write_rows(self._settlements, fresh)
         for pending in fresh:
             pending.written = pending.key in ours
             ours.discard(pending.attempt())  # of two copies in one batch, the first is settled
         self._drop_copies(self._settlements, [pending for pending in fresh if not pending.written])
         return [pending for pending in batch if pending.key is None or pending.written]
 
+    def _write_rows(self, settlements: Settlements, fresh: Sequence[Pending]) -> set[AttemptKey]:
+        try:
+            return settlements.write_many([(pending.attempt(), pending.stored()) for pending in fresh])
+        except Exception:
+            for pending in fresh:  # the server may have committed, and only its answer was lost
+                pending.doubtful = True
+            raise
+
     def _drop_copies(self, settlements: Settlements, second: Sequence[Pending]) -> None:
-        """Drop the second copies; what is none, but another job with the same id, is to become a dead letter."""
+        """Drop the second copies; what is none, but another job with the same id, is to become a dead letter.
+
+        A row that may be our own, of a write that was not answered, is none of another copy: as long as its
+        message is not confirmed, nobody but us may be about to publish it.
+        """
         first = settlements.find([pending.attempt() for pending in second])
         for pending in second:
             settled = first.get(pending.attempt())
             if settled is not None and pending.is_another_job(settled.message.body):
                 pending.bury(IdReused(job=pending.attempt()[0]))
                 pending.key = None  # the row is the other's
+            elif settled is not None and pending.doubtful and not settled.is_over:
+                pending.resume(settled.message)
+                del first[pending.attempt()]  # of two copies in one batch, the first goes on
             else:
                 self._drop(pending)
 
