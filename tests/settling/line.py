@@ -119,6 +119,13 @@ class Line:
                     if tag == frame.tag or (frame.multiple and tag < frame.tag):
                         self._broker.on_settled(message)
 
+    send = write
+    """What leaves at once lies on the same wire."""
+
+    def drop(self, why: str = "") -> None:  # noqa: ARG002 - pika is not told
+        """Lose the connection, as the code wants it."""
+        self.cut(was_read=True)
+
     # --- what the test does ---------------------------------------------------------------------------
 
     def up(self) -> None:

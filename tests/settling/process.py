@@ -18,7 +18,7 @@ from smena.context import Context
 from smena.guarantees.once import Once
 from smena.publishing import Publishing
 from smena.records.settlements import Settlements
-from smena.settings.groups import Amqp
+from smena.settings.groups import Amqp, Worker
 from smena.settings.groups import Database as DatabaseSettings
 from smena.settings.groups import Retry as RetryDefaults
 from smena.store import faults as store_faults
@@ -42,6 +42,7 @@ from workers.middleware.once import OnceRing
 from workers.middleware.outcome import Returned
 from workers.middleware.rings import Ring
 from workers.middleware.settle import Settle
+from workers.middleware.time_limit import TimeLimit
 from workers.middleware.tracing import Tracing
 from workers.middleware.verdict import Judge
 
@@ -133,12 +134,13 @@ class Process:
         judge = Judge(clock, [store_faults.translate, amqp_faults.translate])
         once = Once(database)
         context = lambda attempt: Context(attempt.job, transaction=once.transaction)  # noqa: E731
-        rings: list[Ring] = [Tracing(context), Settle(judge, messages), Arguments()]
-        actors = bind_actors(Registry([book]), RetryDefaults(), rings, OnceRing(once, judge.classify))
+        rings: list[Ring] = [Tracing(context), Settle(judge, messages), TimeLimit(clock), Arguments()]
+        actors = bind_actors(Registry([book]), RetryDefaults(), rings, OnceRing(once, judge.classify), Worker())
         intake = Intake(actors, messages, self.recall.put, self.waiting.append, unknown_actor_s=2)
         self.consumer = Consumer(consuming, work(amqp.prefix, [QUEUE]), intake.deliver, amqp.prefix, Prefetch(8, 16))
         self._sender = Publishing(self._publisher, database, 900)
         self._seat = Seat(0, NoRecorder(), Tally())
+        self._seat.sit_down()
         self._publisher.start()
         self.consumer.start()
 
