@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tests.fixtures.fix_database import _database, url_of
 from workers.drills.catalogue import drills
 from workers.drills.drill import Control
+from workers.drills.load import LoadPlan
 from workers.drills.runner import hold
 from workers.drills.stage import Stage
 from workers.local.services import LocalServices
@@ -30,6 +32,13 @@ def test_a_killed_workers_jobs_run_again_and_none_is_lost_doubled_or_blamed(stag
     assert report.passed, report.lines()
     assert report.bite >= 6
     assert report.verdict.accepted == report.verdict.effects > 0
+
+
+def test_a_drill_whose_fault_hit_nothing_fails(stage: Stage) -> None:
+    missed = replace(drills()["kill-worker"], fault=lambda _ground: None, load=LoadPlan(ahead=4))
+    report = hold(missed, stage, seconds=0)
+    assert report.verdict.holds
+    assert report.failures == ["the fault hit 0 jobs; under 6 it proves nothing"]
 
 
 @pytest.mark.parametrize(("guard", "must_be"), [("ack-first", "lost"), ("no-once-key", "doubled")])

@@ -37,6 +37,7 @@ LEASES: Final = "drill-"
 _START: Final = sa.text(
     "INSERT INTO drill.starts (number, run, attempt, process) VALUES (:number, :run, :attempt, :process)"
 )
+_BEGUN: Final = sa.text("SELECT EXISTS (SELECT FROM drill.starts WHERE number = :number)")
 _ALONE: Final = sa.text("SELECT pg_advisory_xact_lock(:number)")
 _DONE: Final = sa.text("SELECT EXISTS (SELECT FROM drill.effects WHERE number = :number)")
 fence: Callable[[Session, terms.Term], None] = terms.fence
@@ -112,3 +113,21 @@ async def spread(ctx: smena.Context, /, piece: Piece) -> None:
         await session.execute(_ALONE, {"number": piece.number})
         if not await session.scalar(_DONE, {"number": piece.number}):
             await session.execute(statement, values)
+
+
+@book.actor(queue=QUEUE, retry=RETRY, time_limit=smena.TimeLimit(0.5, grace_s=1.0))
+def hang(ctx: smena.Context, /, piece: Piece) -> None:
+    """Wait for ever in C code, where no interruption reaches, when it is begun first; take effect the second time."""
+    if _begins_first(ctx, piece):
+        time.sleep(3600)
+    with ctx.transaction() as session:
+        session.execute(*effect(ctx, piece))
+
+
+def _begins_first(ctx: smena.Context, piece: Piece) -> bool:
+    """Note that the job has begun, for good; say whether it had not before."""
+    _, values = effect(ctx, piece)
+    with ctx.transaction() as session:
+        begun = session.scalar(_BEGUN, values)
+        session.execute(_START, values)
+    return not begun

@@ -25,7 +25,7 @@ from workers.drills import book
 from workers.drills.book import Piece
 
 _LOOK_S: Final = 0.03
-_OWN_ATTEMPTS: Final = {"second_try": 2}
+_OWN_ATTEMPTS: Final = {"second_try": 2, "hang": 2}
 _NEXT: Final = "SELECT coalesce(max(number), 0) + 1 FROM drill.jobs"
 _MADE: Final = """
 INSERT INTO drill.jobs (number, job_id, run, actor, duration_ms, attempts, guilty, accepted_at)
