@@ -43,6 +43,9 @@ def test_p26_p28_a_job_past_its_hard_limit_costs_its_process_and_nobody_else_any
     assert (real_fleet.folder / "second-stuck").read_text() == "after the first"
     rows = real_fleet.rows("SELECT key, attempt, pid FROM effects WHERE key LIKE '%neighbour'")
     assert sorted(rows) == [("aneighbour", 1, before), ("neighbour", 1, before)]
+    assert real_fleet.rows("SELECT attempt FROM effects WHERE key = 'stuck'") == [(2,)], "its attempt is spent"
+    assert [(event["job"], event["attempt"]) for event in real_fleet.events("job.retried")] == [(stuck.id, 1)]
+    assert real_fleet.rows("SELECT job_id, why FROM smena.strikes") == [(stuck.id, "hard_limit")]
     [ended] = [event for event in real_fleet.events("child.exited") if event["child"] == before]
     assert [job["job"] for job in ended["running"]] == [stuck.id]
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from smena.clock import SYSTEM, Deadline
+from smena.clock import SYSTEM, Clock, Deadline, MovedClock
 from smena.errors import DatabaseLost
 from smena.guarantees.life import Life
 from smena.job import Job
@@ -57,7 +58,7 @@ def sent() -> Sent:
     return Sent()
 
 
-Look = Callable[[Any], Inquest]
+Look = Callable[..., Inquest]
 
 
 @pytest.fixture
@@ -65,8 +66,8 @@ def look(sent: Sent) -> Iterator[Look]:
     """Give a function that starts an inquest over a register; all are stopped with the test."""
     with ExitStack() as closing:
 
-        def begun(register: Any) -> Inquest:
-            made = Inquest(register, Own("own", "worker-0", "here"), sent.suspect, sent.start, SYSTEM)
+        def begun(register: Any, clock: Clock = SYSTEM) -> Inquest:
+            made = Inquest(register, Own("own", "worker-0", "here"), sent.suspect, sent.start, clock)
             made.start()
             closing.callback(lambda: made.stop(Deadline.within(5, SYSTEM)))
             return made
@@ -83,10 +84,10 @@ class Tags:
         """Be told."""
 
 
-def came(job_id: str, attempt: int = 1, *, redelivered: bool = True) -> Attempt:
+def came(job_id: str, attempt: int = 1, *, redelivered: bool = True, clock: Clock = SYSTEM) -> Attempt:
     actor: Any = Actor()
     delivery = NotedDelivery(redelivered=redelivered)
-    delivery.received_at = SYSTEM.monotonic()
+    delivery.received_at = clock.monotonic()
     return Attempt(delivery, Job(id=job_id, actor="a.b", queue="q", attempt=attempt), actor)
 
 
@@ -111,10 +112,14 @@ def test_p21_what_came_back_waits_until_a_known_death_is_written_down(
     strikes = Strikes(database)
     with database.transaction() as connection:
         connection.execute(sa.text("INSERT INTO smena.lives VALUES ('gone', 'worker-1', 'here')"))
-    looking = look(strikes)
-    looking.put(came("bad"))
-    looking.put(came("not back", redelivered=False))
-    eventually(lambda: sent.ids() == {"not back"})
+    clock = MovedClock(datetime(2026, 1, 1, tzinfo=UTC))
+    looking = look(strikes, clock)
+    looking.put(came("bad", clock=clock))
+    looking.put(came("not back", redelivered=False, clock=clock))
+    clock.advance(inquest.WRITTEN_S - 0.01)
+    looked = looking.tick
+    eventually(lambda: looking.tick > looked + 2)
+    assert sent.ids() == {"not back"}
     strikes.bury("gone", [strike("bad")])
     eventually(lambda: sent.suspected == [("bad", ["suspected"])])
     assert sent.ids() == {"not back"}

@@ -97,9 +97,8 @@ class Cell:
         self._talk.say_no_more()
         while self._talk.receive() is not None:
             pass  # it closes what it had open, then the line
-        if not self.left:
-            tree.end_followers(self.pid)
         self._talk.close()
+        tree.end(self.pid)  # it has ended, or does not close; until it is reaped nobody else can have its pid
         death = self._death(reap(self.pid))
         for kind in KINDS:
             self._orders.file(self.pid, kind).unlink(missing_ok=True)

@@ -17,6 +17,9 @@ from workers.middleware.evidence import Evidence
 
 What = Literal["acked", "back", "retry", "snooze", "dead", "stuck"]
 
+CLOSE_S: Final = 5.0
+"""How long a cell that has answered for all gets to close what it had open."""
+
 _LENGTH: Final = struct.Struct("=I")
 
 
@@ -68,7 +71,8 @@ class Talk:
         return None if body is None else _decode.decode(body)
 
     def say_no_more(self) -> None:
-        """Let the other see the end; it can still answer."""
+        """Let the other see the end; it can still answer, for a while."""
+        self._end.settimeout(CLOSE_S)
         try:
             self._end.shutdown(socket.SHUT_WR)
         except OSError:  # it is gone already

@@ -20,10 +20,12 @@ from smena.records.strikes import Strikes
 from smena.store.database import Database
 from smena.telemetry.metric import JOBS
 from smena.telemetry.tally import Board
+from workers.execution.cells import Cells
 from workers.execution.hearsay import Hearsay
 from workers.execution.inquest import SEEN_S, Inquest, Own
 from workers.execution.pool_process import Server
-from workers.execution.quarantine import Quarantine, Settles
+from workers.execution.quarantine import Quarantine
+from workers.execution.verdicts import Settles, Verdicts
 from workers.execution.worker import Runner
 from workers.middleware.attempt import Attempt
 from workers.middleware.outcome import Dead, Retry
@@ -75,7 +77,8 @@ def build(
         register, seen_s = Strikes(database), SEEN_S
         services.append(Life(database, own.life, own.worker, own.host))
     convict = partial(_convict, Judge(SYSTEM), settler, board)
-    quarantine = Quarantine(lambda: _launch(orders), orders, own, settler, convict, register, board, SYSTEM)
+    cells = Cells(lambda: _launch(orders), orders)
+    quarantine = Quarantine(cells, Verdicts(own, settler, convict, register, board, SYSTEM), SYSTEM)
 
     def suspect(attempt: Attempt, strikes: Sequence[Strike]) -> None:
         over = [strike.why for strike in strikes if strike.why in CONVICTING]
