@@ -141,6 +141,17 @@ def test_p21_a_death_that_nobody_writes_down_makes_suspects_of_what_it_had_begun
     assert SYSTEM.monotonic() - began_s >= inquest.WRITTEN_S
 
 
+def test_a_process_that_lost_its_connection_does_not_take_itself_for_dead(
+    database: Database, look: Look, sent: Sent
+) -> None:
+    with database.transaction() as connection:
+        connection.execute(sa.text("INSERT INTO smena.lives VALUES ('own', 'worker-0', 'here')"))
+    clock = MovedClock(datetime(2026, 1, 1, tzinfo=UTC))
+    look(Strikes(database), clock).put(came("good", clock=clock))
+    clock.advance(inquest.SEEN_S)
+    eventually(lambda: sent.ids() == {"good"})
+
+
 def test_a_start_stands_from_before_a_job_runs_until_it_is_settled(database: Database, sent: Sent) -> None:
     strikes, seen = Strikes(database), []
 

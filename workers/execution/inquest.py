@@ -132,11 +132,11 @@ class Inquest(Loop):
     def _look_into(self, batch: list[Attempt]) -> None:
         """Send on, and take out of the batch, those that are known well enough."""
         batch[:] = [attempt for attempt in batch if attempt.delivery.alive()]  # else the broker has them again
-        found = self._register.find([_key(attempt) for attempt in batch])
+        found = self._find(batch)
         if found.unburied and any(self._age_s(attempt) >= WRITTEN_S for attempt in batch):
             struck = self._register.give_up(found.unburied)
             events.emit(events.LIFE_LOST, lives=sorted(found.unburied), struck=struck)
-            found = self._register.find([_key(attempt) for attempt in batch])
+            found = self._find(batch)
         known = [attempt for attempt in batch if self._is_known(attempt, found)]
         known_ids = set(map(id, known))
         batch[:] = [attempt for attempt in batch if id(attempt) not in known_ids]
@@ -144,6 +144,11 @@ class Inquest(Loop):
             self._let_go(known, found)
         finally:
             batch += known
+
+    def _find(self, batch: Sequence[Attempt]) -> Found:
+        """Look them up; this process is not dead, even if its connection was lost and with it the sign of its life."""
+        found = self._register.find([_key(attempt) for attempt in batch])
+        return Found(found.strikes, found.unburied - {self._own.life})
 
     def _let_go(self, known: list[Attempt], found: Found) -> None:
         """Send each on its way, and take it out of the list when it is gone."""
