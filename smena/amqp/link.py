@@ -57,7 +57,7 @@ class LinkThread:
 
     def is_current(self) -> bool:
         """Say whether the caller runs on the link thread, where nothing may wait."""
-        return threading.current_thread() is self._thread
+        return threading.get_ident() == self._thread.ident
 
     def start(self) -> None:
         """Start the thread; a second call does nothing.

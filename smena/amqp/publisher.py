@@ -104,7 +104,8 @@ class Publisher:
 
     def send(self, job: Job, *, delay_s: float = 0.0) -> None:
         """Publish one job and wait until it is confirmed; raise a typed error if it is not."""
-        error = self.publish_and_wait([self.outgoing_for(job, delay_s)])[0]
+        self._refuse_link_thread()
+        error = self._publish_chunk([self.outgoing_for(job, delay_s)]).wait(self._patience_s())[0]
         if error is not None:
             raise error
 

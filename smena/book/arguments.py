@@ -4,8 +4,8 @@ The sender turns them into JSON values by the same annotations that the worker r
 proves there and then that the worker's check will pass. A parameter without annotation takes any JSON value.
 
 One pydantic validator is built for the whole parameter list when the actor is declared. It calls a
-function that only hands its arguments back, so a check costs one call into pydantic's core
-(0.5 µs for one int, measured on the development machine).
+function that only hands its arguments back, so a check costs one call into pydantic's core. Plain values that
+are of the declared types to the letter need none: after an idle moment that call is 30 µs of caches gone cold.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class Arguments:
         self.actor = actor
         self.signature = signature
         self._names = [each.name for each in signature.parameters.values() if each.kind in _POSITIONAL]
+        self._exact = _exact_types(signature)
         try:
             self._check = TypeAdapter(_echo(signature)).validator.validate_python
         except (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError) as error:
@@ -48,6 +49,8 @@ class Arguments:
 
     def accept(self, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
         """Return the arguments checked, converted and with defaults filled in, or raise `InvalidArguments`."""
+        if self._is_exact(args, kwargs):
+            return args, kwargs
         try:
             return self._check(ArgsKwargs(args, kwargs))  # type: ignore[no-any-return]  # what `_echo` returns
         except ValidationError as error:
@@ -59,12 +62,19 @@ class Arguments:
 
         Raises `InvalidArguments`, or `Unsendable` for what cannot travel.
         """
+        if self._is_exact(args, kwargs):
+            for place, value in enumerate(args):
+                values.check(value, self._names[place])
+            return args, kwargs
         checked_args, checked_kwargs = self.accept(args, kwargs)
         sent_args = tuple(self._dump(i, value) for i, value in enumerate(checked_args[: len(args)]))
         sent_kwargs = {name: self._dump(name, checked_kwargs[name]) for name in kwargs}
         if self._forms.any_converted:
             self.accept(sent_args, sent_kwargs)
         return sent_args, sent_kwargs
+
+    def _is_exact(self, args: Args, kwargs: Kwargs) -> bool:
+        return not kwargs and tuple(map(type, args)) == self._exact
 
     def _dump(self, where: int | str, value: Any) -> Any:
         path = self._path(where)
@@ -117,6 +127,14 @@ def _told(error: ValidationError, root: Callable[[int | str], str]) -> str:
 
 
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _exact_types(signature: inspect.Signature) -> tuple[Any, ...] | None:
+    """Return the type of each parameter, if all are positional and of types that need no conversion; else None."""
+    types = tuple(type(None) if each.annotation is None else each.annotation for each in signature.parameters.values())
+    kinds = {each.kind for each in signature.parameters.values()}
+    is_plain = all(any(annotation is kind for kind in _AS_IT_IS) for annotation in types)
+    return types if is_plain and kinds.issubset(_POSITIONAL) else None
 
 
 def _echo(signature: inspect.Signature) -> Any:

@@ -129,6 +129,16 @@ def test_arguments_that_do_not_fit_are_refused_on_both_sides_by_name(args: Any, 
             check(*args, **kwargs)
 
 
+def test_plain_values_travel_as_they_are_and_what_is_near_to_them_is_converted() -> None:
+    assert count.message(2, "y").args == (2, "y")
+    near: Any = True
+    assert [type(value) for value in count.message(near, "y").args] == [int, str]
+    assert count.accepts((2, "y"), {}) == ((2, "y"), {})
+    assert count.accepts((2,), {}) == ((2,), {"label": "x"})
+    with pytest.raises(Unsendable, match="label holds a NUL"):
+        count.message(2, "a\0b")
+
+
 def test_a_refusal_names_the_path_and_shows_no_value() -> None:
     @book.actor()
     def pay(order: Order, secret: int) -> None: ...
