@@ -25,7 +25,7 @@ from psycopg import pq
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.orm import Session
 
-from smena.errors import DatabaseBusy, Permanent, TimedOut
+from smena.errors import DatabaseBusy, Overdue, Permanent, TimedOut
 from smena.records import once_keys
 from smena.records.once_keys import OnceKey
 from smena.store.database import Database
@@ -106,6 +106,7 @@ class Once:
     def transaction(self) -> Iterator[Session]:
         """Lend a session without a key, for a job that declares none; committed at the end."""
         with self._database.lend() as connection, _lent(connection) as session:
+            driver_of(connection).begin_in_time()
             yield session
             session.commit()
 
@@ -113,6 +114,7 @@ class Once:
     async def atransaction(self) -> AsyncIterator[AsyncSession]:
         """Lend a session without a key on the event loop; committed at the end."""
         async with self._aconnection() as connection, _alent(connection) as session:
+            await (await async_driver_of(connection)).begin_in_time()
             yield session
             await session.commit()
 
@@ -186,7 +188,7 @@ def _struck(error: BaseException) -> bool:
 
     A time limit strikes as an exception in the thread; shutdown and cancellation are no `Exception`.
     """
-    return isinstance(error, TimedOut) or not isinstance(error, Exception)
+    return isinstance(error, TimedOut | Overdue) or not isinstance(error, Exception)
 
 
 def _quote(driver: HoldableConnection | AsyncHoldableConnection) -> once_keys.Quote:

@@ -13,6 +13,7 @@ round trip each: several statements in one simple query. Measured with 8 threads
 from __future__ import annotations
 
 import select
+from contextlib import suppress
 from typing import Any, Final, TypeVar, cast
 
 import psycopg
@@ -23,7 +24,8 @@ from psycopg.errors import error_from_result
 from psycopg.pq.abc import PGresult
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from smena.errors import DatabaseLost, Permanent
+from smena.context import time_left_s
+from smena.errors import DatabaseLost, Permanent, TimeUp
 
 _MARK: Final = b"SAVEPOINT smena_held"
 _KEEP_SO_FAR: Final = b"RELEASE SAVEPOINT smena_held;SAVEPOINT smena_held"
@@ -39,6 +41,11 @@ _HALF_PREPARED: Final = b"?"
 
 _LOOK_UP_EVERY_S: Final = 0.1
 """How often a wait looks whether the thread was interrupted; psycopg's own default."""
+
+_ANSWER_S: Final = 0.5
+"""What the server gets for its answer to a statement whose job's time is up, before it is cancelled."""
+
+_CANCEL_S: Final = 2.0
 
 _ACTIVE: Final = pq.TransactionStatus.ACTIVE
 _IDLE: Final = pq.TransactionStatus.IDLE
@@ -67,14 +74,30 @@ class HoldableConnection(psycopg.Connection[Any]):
     answer_within_s: float | None = None
     """A server that is silent for longer is given up and the connection closed (P06); None waits for ever."""
 
+    statement_timeout_s: float | None = None
+    """The session's own; a job that has less time left is given less."""
+
     def wait(self, gen: PQGen[RV], interval: float = _LOOK_UP_EVERY_S, timeout: float | None = None) -> RV:
-        """Wait as psycopg does, but not for ever: keepalives do not find a server that lives and says nothing."""
+        """Wait as psycopg does, but not for ever: keepalives do not find a server that lives and says nothing.
+
+        A job's statement is waited for no longer than the job may run, for nothing interrupts psycopg: then the
+        statement is cancelled on the server and the connection closed.
+        """
+        patience_s = _patience_s(self, timeout)
         try:
-            return super().wait(gen, interval, self.answer_within_s if timeout is None else timeout)
-        except psycopg.OperationalError:
+            return super().wait(gen, interval, patience_s)
+        except (psycopg.OperationalError, TimeUp):
             if self.pgconn.transaction_status == _ACTIVE:
+                if patience_s != self.answer_within_s:
+                    self._cancel()
                 self.pgconn.finish()
             raise
+
+    def begin_in_time(self) -> None:
+        """Begin with a statement timeout of what the job has left, where that is less than the session's."""
+        limit = _time_limit(self)
+        if limit:
+            self._exchange(b"BEGIN;" + limit[:-1])
 
     def hold(self, opening: bytes, prepare: bytes) -> list[PGresult]:
         """Begin, run ``opening`` and set the savepoint; return the results of ``opening``'s statements.
@@ -87,7 +110,8 @@ class HoldableConnection(psycopg.Connection[Any]):
             self._exchange(prepare)
             self.prepared = prepare
         self.held = True
-        return self._exchange(_opened(opening))[1:-1]
+        limit = _time_limit(self)
+        return self._exchange(_opened(limit, opening))[2 if limit else 1 : -1]
 
     def keep(self, closing: bytes = b"") -> None:
         """Run ``closing`` and commit.
@@ -132,7 +156,11 @@ class HoldableConnection(psycopg.Connection[Any]):
     def _exchange(self, query: bytes) -> list[PGresult]:
         with self.lock:
             self.pgconn.send_query(query)
-            return _checked(self, self.wait(generators.execute(self.pgconn)))
+            return _checked(self, self.wait(generators.execute(self.pgconn), timeout=self.answer_within_s))
+
+    def _cancel(self) -> None:
+        with suppress(psycopg.Error):
+            self.cancel_safe(timeout=_CANCEL_S)
 
 
 class AsyncHoldableConnection(psycopg.AsyncConnection[Any]):
@@ -141,15 +169,22 @@ class AsyncHoldableConnection(psycopg.AsyncConnection[Any]):
     held = False
     prepared: bytes | None = None
     answer_within_s: float | None = None
+    statement_timeout_s: float | None = None
 
     async def wait(self, gen: PQGen[RV], interval: float = _LOOK_UP_EVERY_S, timeout: float | None = None) -> RV:
-        """See `HoldableConnection.wait`."""
+        """See `HoldableConnection.wait`; a cancelled job's statement is cancelled by psycopg."""
         try:
             return await super().wait(gen, interval, self.answer_within_s if timeout is None else timeout)
         except psycopg.OperationalError:
             if self.pgconn.transaction_status == _ACTIVE:
                 self.pgconn.finish()
             raise
+
+    async def begin_in_time(self) -> None:
+        """See `HoldableConnection.begin_in_time`."""
+        limit = _time_limit(self)
+        if limit:
+            await self._exchange(b"BEGIN;" + limit[:-1])
 
     async def hold(self, opening: bytes, prepare: bytes) -> list[PGresult]:
         """See `HoldableConnection.hold`."""
@@ -158,7 +193,8 @@ class AsyncHoldableConnection(psycopg.AsyncConnection[Any]):
             await self._exchange(prepare)
             self.prepared = prepare
         self.held = True
-        return (await self._exchange(_opened(opening)))[1:-1]
+        limit = _time_limit(self)
+        return (await self._exchange(_opened(limit, opening)))[2 if limit else 1 : -1]
 
     async def keep(self, closing: bytes = b"") -> None:
         """See `HoldableConnection.keep`."""
@@ -220,8 +256,30 @@ async def async_driver_of(connection: AsyncConnection) -> AsyncHoldableConnectio
     return cast("AsyncHoldableConnection", (await connection.get_raw_connection()).driver_connection)
 
 
-def _opened(opening: bytes) -> bytes:
-    return b"BEGIN;" + opening + b";" + _MARK
+def _opened(limit: bytes, opening: bytes) -> bytes:
+    return b"BEGIN;" + limit + opening + b";" + _MARK
+
+
+def _time_limit(connection: HoldableConnection | AsyncHoldableConnection) -> bytes:
+    """Return the statement that limits the transaction's others to what the job has left; empty where none is needed.
+
+    The server ends a statement then also when this process is frozen or gone.
+    """
+    left_s, usual_s = time_left_s(), connection.statement_timeout_s
+    if left_s is None or usual_s is None or left_s >= usual_s:
+        return b""
+    return b"SET LOCAL statement_timeout=%d;" % max(1, left_s * 1000)
+
+
+def _patience_s(connection: HoldableConnection, timeout_s: float | None) -> float | None:
+    """Return how long an answer is waited for; the server, which ends the statement in time, gets a moment more."""
+    usual_s = connection.answer_within_s
+    if timeout_s is not None:
+        return timeout_s
+    left_s = time_left_s()
+    if left_s is None or usual_s is None or left_s + _ANSWER_S >= usual_s:
+        return usual_s
+    return max(left_s, 0.0) + _ANSWER_S
 
 
 def _checked(

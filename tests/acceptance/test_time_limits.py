@@ -1,6 +1,7 @@
 """Time limits of real workers: what cannot be interrupted dies with its process, and nobody else pays."""
 
 import signal
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from tests.acceptance.fleet.grip import alive
 from tests.acceptance.fleet.real import RealFleet
 from tests.acceptance.jobs import book
 from tests.fixtures.eventually import eventually
+from workers.process.exits import Exit
 
 
 def first(fleet: RealFleet, key: str) -> int:
@@ -20,7 +22,7 @@ def first(fleet: RealFleet, key: str) -> int:
 
 @pytest.mark.parametrize("actor", [book.oversleep, book.aoversleep])
 def test_p26_p28_a_job_past_its_hard_limit_costs_its_process_and_nobody_else_anything(
-    real_fleet: RealFleet, actor: Actor[[str], object]
+    real_fleet: RealFleet, actor: Actor[[str], Any, ...]
 ) -> None:
     real_fleet.up(worker_threads=2)
     before = real_fleet.wait_ready_workers(1)["0"]
@@ -48,6 +50,7 @@ def test_p26_p28_a_job_past_its_hard_limit_costs_its_process_and_nobody_else_any
     assert real_fleet.rows("SELECT job_id, why FROM smena.strikes") == [(stuck.id, "hard_limit")]
     [ended] = [event for event in real_fleet.events("child.exited") if event["child"] == before]
     assert [job["job"] for job in ended["running"]] == [stuck.id]
+    assert real_fleet.rows("SELECT attempt FROM effects WHERE key = 'stuck'") == [(2,)], "its attempt is over"
 
 
 def test_p28_a_job_that_overruns_the_drain_keeps_its_message_until_its_process_is_dead(real_fleet: RealFleet) -> None:
@@ -60,3 +63,52 @@ def test_p28_a_job_that_overruns_the_drain_keeps_its_message_until_its_process_i
     assert not alive(pid)
     assert (real_fleet.folder / "second-stuck").read_text() == "after the first"
     assert real_fleet.rows("SELECT attempt FROM effects") == [(1,)]
+
+
+def test_p26_a_job_that_waits_for_postgresql_or_a_cpu_step_is_ended_there_too_and_tried_again(
+    real_fleet: RealFleet,
+) -> None:
+    real_fleet.up(worker_threads=5)
+    [worker] = real_fleet.wait_ready_workers(1).values()
+    actors: list[Actor[[str], Any, ...]] = [
+        book.slow_statement, book.slow_transaction, book.slow_once, book.aslow_statement, book.atslow_transaction,
+        book.slow_step,
+    ]  # fmt: skip
+    real_fleet.send(*(actor.message(actor.name) for actor in actors))
+    wanted = {actor.name: 1 for actor in actors}
+    eventually(lambda: real_fleet.effects() == wanted, timeout_s=30)
+    assert {attempt for (attempt,) in real_fleet.rows("SELECT attempt FROM effects")} == {2}
+    sleeping = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT pg_sleep(600)%'"
+    assert real_fleet.rows(sleeping) == [(0,)]
+    assert list(real_fleet.wait_ready_workers(1).values()) == [worker]
+    assert real_fleet.events("child.condemned") == []
+
+
+def test_p13_a_limit_not_below_the_brokers_consumer_timeout_is_refused_at_boot_with_the_way_out(
+    real_fleet: RealFleet,
+) -> None:
+    real_fleet.up(amqp_consumer_timeout_s=60, worker_time_limit_s=40, worker_time_limit_grace_s=20)
+    assert real_fleet.exit_code() == Exit.MISCONFIGURED
+    told = real_fleet.errors()
+    assert "may run 60 s" in told
+    assert "says the setting amqp.consumer_timeout_s" in told
+    assert "lower the limit" in told
+
+
+def test_p26_p28_a_job_that_holds_the_interpreter_dies_with_its_process_alone_to_blame(real_fleet: RealFleet) -> None:
+    real_fleet.up(amqp_heartbeat_s=4)
+    before = real_fleet.wait_ready_workers(1)["0"]
+    real_fleet.send(book.hold.message("neighbour"))
+    eventually((real_fleet.folder / "running-neighbour").exists)
+    (real_fleet.folder / "running-neighbour").unlink()
+    held = book.backtrack.message("held")
+    real_fleet.send(held)
+    assert first(real_fleet, "held") == before
+    eventually(lambda: real_fleet.events("child.condemned"))
+    [condemned] = real_fleet.events("child.condemned")
+    assert (condemned["job"], condemned["why"]) == (held.id, "held_interpreter")
+    eventually((real_fleet.folder / "running-neighbour").exists, timeout_s=30)
+    (real_fleet.folder / "let-go").touch()
+    eventually(lambda: real_fleet.effects() == {"neighbour": 1, "held": 1}, timeout_s=30)
+    assert (real_fleet.folder / "second-held").read_text() == "after the first"
+    assert sorted(real_fleet.rows("SELECT key, attempt FROM effects")) == [("held", 2), ("neighbour", 1)]

@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 _FORBIDDEN: Final = frozenset({"max-length", "max-length-bytes", "message-ttl", "expires", "delivery-limit"})
 _TO_QUEUES: Final = frozenset({"all", "queues", "quorum_queues"})
+_CONSUMER_TIMEOUT: Final = "consumer-timeout"
 _API_S: Final = 2.0
 _PORT: Final = 15672
 
@@ -33,6 +34,29 @@ def refused_policies(management: str, vhost: str, names: Iterable[str]) -> Itera
             limits = sorted(_FORBIDDEN & set(policy["definition"])) if policy is not None else []
             if policy is not None and limits:
                 yield name, f"the policy {policy['name']} gives it {', '.join(limits)}; take that out"
+
+
+def told_timeout_ms(management: str, vhost: str, names: Iterable[str]) -> dict[str, tuple[str, int]]:
+    """Return policy and consumer timeout by queue, where a policy sets one and a management API tells it.
+
+    Of a policy and an operator's policy for one queue the lower value holds, as RabbitMQ merges them.
+    """
+    told: dict[str, tuple[str, int]] = {}
+    for kind in ("policies", "operator-policies"):
+        try:
+            policies = _get(management, f"/api/{kind}/{quote(vhost, safe='')}")
+        except (urllib.error.URLError, TimeoutError, ValueError):
+            return told
+        for name in names:
+            policy = _effective(policies, name)
+            timeout_ms = None if policy is None else policy["definition"].get(_CONSUMER_TIMEOUT)
+            if policy is not None and isinstance(timeout_ms, int):
+                told[name] = min(told.get(name, (policy["name"], timeout_ms)), (policy["name"], timeout_ms), key=_value)
+    return told
+
+
+def _value(told: tuple[str, int]) -> int:
+    return told[1]
 
 
 def _effective(policies: Iterable[dict[str, Any]], queue: str) -> dict[str, Any] | None:

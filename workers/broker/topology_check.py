@@ -63,7 +63,7 @@ def compare_once(
         differences = compare(connection, planned, settings.publish_timeout_s)
     names = {one.name for one in planned if isinstance(one, Queue)}
     address = management or likely_management(settings.required_urls()[0])
-    refused = refused_policies(address, _vhost(settings), names)
+    refused = refused_policies(address, vhost_of(settings), names)
     return differences + [Difference(name, "policy", complaint) for name, complaint in refused]
 
 
@@ -129,5 +129,6 @@ def _difference(name: str, reason: BaseException | None) -> Difference | None:
     raise error
 
 
-def _vhost(settings: Amqp) -> str:
+def vhost_of(settings: Amqp) -> str:
+    """Return the virtual host that the first address names."""
     return unquote(urlsplit(settings.required_urls()[0]).path[1:]) or "/"

@@ -49,7 +49,10 @@ class Runner(Protocol):
 
 
 class Worker:
-    """The parts of a worker process in their order; a service. ``lines`` are the connections, which start first."""
+    """The parts of a worker process in their order; a service.
+
+    ``lines`` start first and end last: the connections, and what tells others that this process lives.
+    """
 
     def __init__(
         self,

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """How long a drain may take, the grace after which what is left is killed, and how long a relief may boot."""
+    """How long a drain may take, the grace after which what is left is killed, and how long a relief may boot.
+
+    ``heartbeat_s`` is the silence after which the broker takes a child's connection for dead.
+    """
 
     drain_s: float
     kill_grace_s: float
     ready_s: float = 60.0
+    heartbeat_s: float = 20.0
 
     @property
     def leave_s(self) -> float:

@@ -42,7 +42,7 @@ class Condemned:
         now = self._clock.monotonic()
         if child not in self._since_s:
             self._since_s[child] = now
-            _tell(child)
+            tell(child)
         if child.leave_by_s is not None or child in self._reliefs or self._is_being_relieved(child):
             return
         nursery = self._crew.nurseries.of(child.post.role.name)
@@ -61,7 +61,8 @@ class Condemned:
             self._crew.dismiss(child, self._budgets.leave_s)
 
 
-def _tell(child: SupervisedChild) -> None:
+def tell(child: SupervisedChild) -> None:
+    """Tell for whose sake the child has to go."""
     culprit = child.culprit
     if culprit is not None:
         events.emit(

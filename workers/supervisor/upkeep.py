@@ -14,6 +14,7 @@ from smena.telemetry import events
 from workers.supervisor.budgets import Budgets
 from workers.supervisor.condemned import Condemned
 from workers.supervisor.crew import Crew
+from workers.supervisor.held import Held
 from workers.supervisor.recycling import Recycling
 from workers.supervisor.reload import Reload
 from workers.supervisor.scale import Scale
@@ -34,6 +35,7 @@ class Upkeep:
         self._reload_is_wanted = False
         self._recycling = Recycling(crew, budgets, clock)
         self._condemned = Condemned(crew, budgets, clock)
+        self._held = Held(crew, budgets.heartbeat_s, clock)
         self._status = Status(crew, clock)
         self._on_signal: dict[signal.Signals, Callable[[], None]] = {
             signal.SIGHUP: self._ask_to_reload,
@@ -58,6 +60,7 @@ class Upkeep:
         self._crew.sample_memory()
         self._crew.kill_overdue(self._budgets.leave_s)
         self._condemned.step()
+        self._held.step()
         self._status.step()
         if self._reload is not None:
             self._reload.step()

@@ -53,8 +53,12 @@ class Part(Service, Runner, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Aftermath:
-    """The parts, each before those that need it, and where a delivery goes in."""
+    """The parts, each before those that need it, and where a delivery goes in.
 
+    ``lives`` holds the own life, which ends in order only where nothing runs any more.
+    """
+
+    lives: Sequence[Service]
     services: Sequence[Service]
     runners: Sequence[Part]
     put: Callable[[Attempt], None]
@@ -67,7 +71,7 @@ def build(
 
     Without a database it goes by what the supervisor of this host tells.
     """
-    orders, services = child.orders, []
+    orders, lives = child.orders, []
     own = Own(orders.life, orders.name(), socket.gethostname())
     register: Strikes | Hearsay
     if database is None:
@@ -75,7 +79,7 @@ def build(
         child.on_struck(register.hear)
     else:
         register, seen_s = Strikes(database), SEEN_S
-        services.append(Life(database, own.life, own.worker, own.host))
+        lives.append(Life(database, own.life, own.worker, own.host))
     convict = partial(_convict, Judge(SYSTEM), settler, board)
     cells = Cells(lambda: _launch(orders), orders)
     quarantine = Quarantine(cells, Verdicts(own, settler, convict, register, board, SYSTEM), SYSTEM)
@@ -88,7 +92,7 @@ def build(
             quarantine.put(attempt, strikes)
 
     inquest = Inquest(register, own, suspect, start, SYSTEM, seen_s)
-    return Aftermath([*services, quarantine, inquest], [inquest, quarantine], inquest.put)
+    return Aftermath(lives, [quarantine, inquest], [inquest, quarantine], inquest.put)
 
 
 def _convict(judge: Judge, settler: Settles, board: Board, attempt: Attempt, why: Why) -> None:

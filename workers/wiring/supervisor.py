@@ -83,7 +83,12 @@ def run_supervisor(roles: Sequence[Role], settings: Settings, overrides: Mapping
             cgroup=group.folder,
         )
         crew = _crew(roles, new_post, orders, owned.enter_context(_register(settings)))
-        budgets = Budgets(settings.worker.drain_s, settings.supervisor.kill_grace_s, settings.supervisor.ready_s)
+        budgets = Budgets(
+            settings.worker.drain_s,
+            settings.supervisor.kill_grace_s,
+            settings.supervisor.ready_s,
+            settings.amqp.heartbeat_s,
+        )
         arbiter = Arbiter(
             crew,
             Upkeep(crew, Scale(crew, new_post, budgets.leave_s), budgets, SYSTEM),

@@ -14,6 +14,7 @@ from smena.amqp import faults as amqp_faults
 from smena.amqp.link import Connection, LinkThread
 from smena.amqp.publisher import Publisher
 from smena.book import Registry, bound, load_books
+from smena.book.time_limit import LimitDefaults, time_policy
 from smena.broker import SmenaBroker
 from smena.clock import SYSTEM
 from smena.context import Context
@@ -28,7 +29,7 @@ from smena.store import faults as store_faults
 from smena.store.database import Database
 from smena.telemetry.metric import CPU_STEPS_NOW, LOOP_LAG
 from smena.telemetry.tally import Board
-from workers.broker import topology_check
+from workers.broker import consumer_timeout, topology_check
 from workers.broker.consumer import Consumer, Deliver
 from workers.broker.prefetch import Prefetch
 from workers.broker.source import work
@@ -144,7 +145,7 @@ class WorkerProcess:
             self._time_watch,
         ]
         self._worker = Worker(
-            [self._link, self._consuming, self._publishing, self._publisher],
+            [*self._after.lives, self._link, self._consuming, self._publishing, self._publisher],
             [service for service in services if service is not None],
             settler=self._settler,
             runners=[*self._before_start, self._slots, self._coroutines],
@@ -267,6 +268,7 @@ class WorkerProcess:
         if self._database is not None:
             check_schema(self._database)
         topology_check.check(self._settings.amqp, self._queues)
+        consumer_timeout.check(self._settings.amqp, longest_runs(self._registry, self._queues, self._settings.worker))
 
     def _unreachable(self, pulse: Pulse | None) -> list[str]:
         own = ["pool"] if self._pool.is_broken else []
@@ -282,6 +284,15 @@ def open_database(settings: Settings, name: str) -> Database | None:
     if settings.database.url is None:
         return None
     return Database(settings.database, name, settings.worker.threads + POOL_SPARE)
+
+
+def longest_runs(registry: Registry, queues: Sequence[str], defaults: LimitDefaults) -> list[consumer_timeout.Longest]:
+    """Return how long an attempt of each actor on these queues may run."""
+    return [
+        consumer_timeout.Longest(actor.name, actor.queue, time_policy(actor.time_limit, defaults).hard_s, actor.place)
+        for actor in registry.actors()
+        if actor.queue in queues
+    ]
 
 
 def wanted_queues(registry: Registry, named: Sequence[str]) -> Sequence[str]:

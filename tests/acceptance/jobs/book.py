@@ -258,6 +258,15 @@ async def aslow_statement(ctx: Context, session: AsyncSession, /, key: str) -> N
 
 
 @book.actor(queue="jobs", time_limit=TimeLimit(0.3, grace_s=20), retry=Retry(base_s=0.1, cap_s=0.2))
+async def atslow_transaction(ctx: Context, /, key: str) -> None:
+    """Do the same on the event loop in a transaction that the job opens itself."""
+    async with ctx.atransaction() as session:
+        await session.execute(_EFFECT, _values(ctx, key))
+        if not _second_time(ctx, key):
+            await session.execute(sa.text("SELECT pg_sleep(600)"))
+
+
+@book.actor(queue="jobs", time_limit=TimeLimit(4, grace_s=20), retry=Retry(base_s=0.1, cap_s=0.2))
 def slow_step(ctx: Context, /, key: str) -> None:
     """Wait for a CPU step the first time; take effect the second."""
     if not _second_time(ctx, key):

@@ -15,10 +15,14 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
+from smena.clock import SYSTEM
+from smena.context import Context, running
 from smena.errors import DatabaseLost, TimedOut
 from smena.guarantees.once import InvalidResult, KeyInUse, Once, OnceKey
+from smena.job import Job
 from smena.records import once_keys
 from smena.store.database import Database
+from smena.store.faults import translated
 from smena.store.held import TransactionEnded, driver_of
 from tests.fixtures.eventually import eventually
 
@@ -392,3 +396,43 @@ def hang_up_on(database: Database) -> None:
     others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
     with database.connect(autocommit=True) as connection:
         connection.execute(f"SELECT pg_terminate_backend(pid, 10000) {others}")
+
+
+def timeouts(session: Session) -> object:
+    return session.scalar(sa.text("SHOW statement_timeout"))
+
+
+def test_a_jobs_statements_get_no_longer_than_the_job_has_left_and_the_next_jobs_get_the_usual(
+    database: Database,
+) -> None:
+    once, context = Once(database), Context(Job(actor="a.b", queue="q"))
+    context.due_s = SYSTEM.monotonic() + 20
+    with running(context):
+        told = once.run(OnceKey("a.b", "with-key", "j"), timeouts)
+        with once.transaction() as session:
+            plain = timeouts(session)
+    assert not told.found
+    assert all(15_000 < int(str(seen).removesuffix("ms")) <= 20_000 for seen in (told.result, plain))
+    assert once.run(OnceKey("a.b", "without-limit", "j"), timeouts).result == "1min"
+    context.due_s = SYSTEM.monotonic() + 3600
+    with running(context), once.transaction() as session:
+        assert timeouts(session) == "1min"
+
+
+def test_p26_a_statement_of_a_job_whose_time_is_up_is_cancelled_on_the_server(
+    open_database: Open, database: Database
+) -> None:
+    context = Context(Job(actor="a.b", queue="q"))
+    seen = []
+
+    def sleep() -> None:
+        with translated(), Once(database).transaction() as session:
+            seen.append(session.scalar(sa.text("SELECT pg_backend_pid()")))
+            context.due_s = SYSTEM.monotonic() + 0.1  # as a step does, when the transaction has begun
+            session.execute(sa.text("SELECT pg_sleep(600)"))
+
+    with running(context), pytest.raises(DatabaseLost):
+        sleep()
+    gone = sa.text("SELECT count(*) FROM pg_stat_activity WHERE pid = :pid")
+    with open_database().transaction() as connection:
+        eventually(lambda: connection.scalar(gone, {"pid": seen[0]}) == 0)
