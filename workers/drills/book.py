@@ -8,7 +8,9 @@ guards nothing (it is shared) and is gone with the transaction, however that end
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
+import signal
 import time
 import uuid
 from collections.abc import Callable
@@ -131,3 +133,31 @@ def _begins_first(ctx: smena.Context, piece: Piece) -> bool:
         begun = session.scalar(_BEGUN, values)
         session.execute(_START, values)
     return not begun
+
+
+@book.actor(queue=QUEUE, retry=RETRY)
+def segfault(ctx: smena.Context, /, piece: Piece) -> None:
+    """Read where there is no memory, after a while beside others."""
+    _begins_first(ctx, piece)
+    time.sleep(piece.ms / 1000)
+    ctypes.string_at(0)
+
+
+@book.actor(queue=QUEUE, retry=RETRY)
+def kills(ctx: smena.Context, /, piece: Piece) -> None:
+    """Kill the process, as the kernel does when memory runs out, after a while beside others."""
+    _begins_first(ctx, piece)
+    time.sleep(piece.ms / 1000)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@book.actor(queue=QUEUE, retry=smena.Retry(attempts=1))
+def hoards(ctx: smena.Context, /, piece: Piece) -> None:
+    """Take more memory in a CPU step than the pool allows; the machine has enough."""
+    _begins_first(ctx, piece)
+    time.sleep(piece.ms / 1000)
+    ctx.cpu(_hoard)
+
+
+def _hoard() -> int:
+    return len(bytearray(b"x") * (512 * 2**20))

@@ -55,6 +55,13 @@ SELECT DISTINCT process FROM drill.effects WHERE run = %(run)s AND number = ANY 
 _ENDED_OF: Final = """
 SELECT count(DISTINCT number) FROM drill.effects WHERE run = %(run)s AND number = ANY (%(numbers)s)
 """
+_LETTERS: Final = """
+SELECT jobs.actor, reason FROM smena.dead_letters JOIN drill.jobs USING (job_id) WHERE run = %(run)s
+"""
+_BEGUN: Final = """
+SELECT process FROM drill.starts JOIN drill.jobs USING (number)
+WHERE jobs.run = %(run)s AND actor = %(actor)s ORDER BY at
+"""
 _NOW: Final = "SELECT extract(epoch FROM clock_timestamp())::float8"
 
 
@@ -103,6 +110,14 @@ class Sight:
         """Return the jobs without a transaction that have begun and not ended: number to process that began last."""
         found = dict(self.rows(STARTED))
         return {number: pid for number, pid in found.items() if process in (None, pid)}
+
+    def letters(self) -> dict[str, str]:
+        """Return the dead letters of the run: actor to reason."""
+        return dict(self.rows(_LETTERS))
+
+    def begun(self, actor: str) -> list[int]:
+        """Return the processes in which jobs of this actor began, as often as they did, the last one last."""
+        return [int(process) for (process,) in self.rows(_BEGUN, actor=actor)]
 
     def ended_at(self) -> list[float]:
         """Return when each effect ended, in Unix seconds of the database's clock, in order."""

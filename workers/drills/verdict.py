@@ -36,7 +36,8 @@ SELECT count(*) FILTER (WHERE accepted_at IS NOT NULL) AS accepted,
 FROM judged
 """
 LEFT_ROWS: Final = """
-SELECT count(*) FROM smena.outbox JOIN drill.jobs ON job_id = id WHERE run = %(run)s AND state <> 'sent'
+SELECT (SELECT count(*) FROM smena.outbox JOIN drill.jobs ON job_id = id WHERE run = %(run)s AND state <> 'sent')
+     + (SELECT count(*) FROM smena.starts JOIN drill.jobs USING (job_id) WHERE run = %(run)s)
 """
 LEFT_SESSIONS: Final = """
 SELECT count(*) FROM pg_stat_activity
@@ -79,7 +80,10 @@ def judge(sight: Sight) -> Verdict:
 
 
 def left_in_database(sight: Sight, *, sessions: bool) -> int:
-    """Return the outbox rows that wait, and with ``sessions`` the fleet's sessions; for a fleet that has stopped."""
+    """Return the rows that wait in the outbox or begun and not ended, and with ``sessions`` the fleet's sessions.
+
+    For a fleet that has stopped.
+    """
     [(rows,)] = sight.rows(LEFT_ROWS)
     open_sessions = sight.rows(LEFT_SESSIONS)[0][0] if sessions else 0
     return int(rows) + int(open_sessions)

@@ -10,6 +10,7 @@ from typing import Final
 
 GUARDS: Final = {
     "ack-first": "workers.drills.unguarded.ack_first",
+    "by-delivery-count": "workers.drills.unguarded.by_delivery_count",
     "no-term": "workers.drills.unguarded.no_term",
     "no-once-key": "workers.drills.unguarded.no_once_key",
 }
