@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import os
+import re
 import signal
 import time
 import uuid
@@ -157,6 +158,14 @@ def hoards(ctx: smena.Context, /, piece: Piece) -> None:
     _begins_first(ctx, piece)
     time.sleep(piece.ms / 1000)
     ctx.cpu(_hoard)
+
+
+@book.actor(queue=QUEUE, retry=smena.Retry(attempts=1))
+def backtracks(ctx: smena.Context, /, piece: Piece) -> None:
+    """Hold the interpreter in a regular expression that ends after years."""
+    _begins_first(ctx, piece)
+    time.sleep(piece.ms / 1000)
+    re.match(r"(a+)+$", "a" * 64 + "b")
 
 
 def _hoard() -> int:

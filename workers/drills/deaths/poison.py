@@ -28,6 +28,7 @@ _WAYS = (
     Way("kills", "crashed", 5),
     Way("segfault", "crashed", 5),
     Way("hoards", "exhausted", 1),  # a CPU step: it costs its own process, and none of the fleet's
+    Way("backtracks", "exhausted", 1),  # its process is killed for it by name
 )
 
 
@@ -59,7 +60,7 @@ def _poison(ground: Ground, way: Way) -> None:
 DRILL = Drill(
     name="poison",
     group="deaths",
-    summary="jobs that kill their process by signal, by fault, or take too much memory",
+    summary="jobs that kill their process by signal or fault, take all memory, hold the interpreter",
     fault=fault,
     least_bite=_LEAST,
     load=LoadPlan(ahead=40),
