@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from smena.book.actor import ExpiryHandler
 from smena.context import Context
@@ -10,6 +10,9 @@ from smena.job import Job
 from workers.broker.delivery import Delivery
 from workers.middleware.bound import BoundActor
 from workers.middleware.stopwatch import UNWATCHED
+
+LIMIT: Final = "limit"
+"""Why an attempt's time ends: its actor's limit."""
 
 
 class Attempt:
@@ -37,7 +40,7 @@ class Attempt:
         self.began = False
         self.session: Any = None
         self.due_s: float | None = None
-        self.bound = ""
+        self.bound = LIMIT
         self.target: BoundActor | ExpiryHandler = actor
         self.watch = UNWATCHED
 

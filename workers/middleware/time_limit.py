@@ -15,13 +15,12 @@ from typing import Final
 from smena.clock import Clock
 from smena.errors import Overdue, SmenaError, TimeLimitExceeded, TimeUp
 from smena.step import Step
-from workers.middleware.attempt import Attempt
+from workers.middleware.attempt import LIMIT, Attempt
 from workers.middleware.outcome import Done, Outcome
 from workers.middleware.rings import AsyncCall, Call
 from workers.middleware.stopwatch import NEVER
 
 DEADLINE: Final = "deadline"
-LIMIT: Final = "limit"
 """Whose time an attempt has, as its stopwatch's ``bound``; a `Step` where a step has struck."""
 
 
@@ -33,9 +32,13 @@ class TimeLimit:
 
     def around(self, call: Call) -> Call:
         """Return ``call`` with its time set, for a thread."""
+        monotonic = self._clock.monotonic
 
         def timed(attempt: Attempt) -> Outcome:
-            if attempt.actor.soft_s is None and attempt.job.deadline_ms is None:
+            if attempt.job.deadline_ms is None:  # the common case, on the path of every job
+                soft_s = attempt.actor.soft_s
+                if soft_s is not None:
+                    attempt.due_s = attempt.context.due_s = monotonic() + soft_s
                 return call(attempt)
             try:
                 self._set(attempt)
@@ -50,9 +53,13 @@ class TimeLimit:
 
     def around_async(self, call: AsyncCall) -> AsyncCall:
         """Return ``call`` with its time set, for the event loop."""
+        monotonic = self._clock.monotonic
 
         async def timed(attempt: Attempt) -> Outcome:
-            if attempt.actor.soft_s is None and attempt.job.deadline_ms is None:
+            if attempt.job.deadline_ms is None:
+                soft_s = attempt.actor.soft_s
+                if soft_s is not None:
+                    attempt.due_s = attempt.context.due_s = monotonic() + soft_s
                 return await call(attempt)
             try:
                 self._set(attempt)
