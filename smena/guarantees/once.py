@@ -141,6 +141,13 @@ class Once:
         return once_keys.take(_quote(driver), key, self._keep_s)
 
 
+def is_gone(session: Session | AsyncSession) -> bool:
+    """Say whether the connection that the session was lent is lost, not just its statement refused."""
+    inner = session.sync_session if isinstance(session, AsyncSession) else session
+    connection = inner.get_bind()
+    return isinstance(connection, sa.Connection) and (connection.invalidated or connection.closed)
+
+
 @contextmanager
 def _lent(connection: sa.Connection) -> Iterator[Session]:
     """Lend a session; when the block fails, roll back, or close the connection if it is in doubt.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.fixtures.eventually import eventually
-from tests.fixtures.tcp_proxy import TcpProxy, Way
+from workers.drills.tcp_proxy import TcpProxy, Way
 
 Proxied = Callable[[str], tuple[TcpProxy, str]]
 

@@ -13,6 +13,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +25,7 @@ from workers.supervisor.state_file import read_state
 BOOT_S: Final = 60.0
 _TAIL: Final = 1_500
 _LOOK_S: Final = 0.01
+_PROBE_S: Final = 5.0
 
 
 class FleetFailed(SmenaError):
@@ -75,6 +78,18 @@ class Fleet:
     def state(self) -> str:
         """Return what the supervisor says of itself: booting, ready, draining, or nothing where it is gone."""
         return str(self._told().get("state", ""))
+
+    def is_ready(self) -> bool:
+        """Ask its port, as an orchestrator does: everything it needs answers, and it is not draining."""
+        address = self._told()["metrics"]
+        asked = HTTPConnection(address["host"], address["port"], timeout=_PROBE_S)
+        try:
+            asked.request("GET", "/ready")
+            return asked.getresponse().status == HTTPStatus.OK
+        except OSError:
+            return False
+        finally:
+            asked.close()
 
     @property
     def pid(self) -> int:

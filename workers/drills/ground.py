@@ -16,6 +16,7 @@ from workers.drills.fleet import Fleet, FleetPlan, is_stopped, send
 from workers.drills.load import Load
 from workers.drills.queues import QueueView
 from workers.drills.sight import Sight
+from workers.drills.tcp_proxy import TcpProxy
 from workers.local.services import LocalServices
 
 PATIENCE_S: Final = 30.0
@@ -48,6 +49,8 @@ class Ground:
     bite: int = 0
     recover_s: float | None = None
     struck_at: float = 0.0
+    proxy: TcpProxy | None = None
+    """What stands before one of the fleet's services, where the drill's `around` has put it."""
 
     # The fleet
 

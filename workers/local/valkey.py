@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from workers.local.faults import Missing
+from workers.local.faults import Missing, NotAnswering
 from workers.local.ports import LOOPBACK
 from workers.local.service import Launch, Service
 from workers.local.wire import ask
@@ -28,9 +28,17 @@ class Valkey(Service):
 
     def answers(self) -> bool:
         """Log in and send PING."""
+        return self._ask(b"PING", b"+PONG\r\n")
+
+    def flush(self) -> None:
+        """Forget everything; raises `NotAnswering` where it does not do so."""
+        if not self._ask(b"FLUSHALL", b"+OK\r\n"):
+            raise NotAnswering("valkey did not do FLUSHALL")
+
+    def _ask(self, word: bytes, answer: bytes) -> bool:
         password = self.password.encode()
-        question = b"*2\r\n$4\r\nAUTH\r\n$%d\r\n%s\r\n*1\r\n$4\r\nPING\r\n" % (len(password), password)
-        return ask(self.ports.get("redis"), question, b"+OK\r\n+PONG\r\n")
+        login = b"*2\r\n$4\r\nAUTH\r\n$%d\r\n%s\r\n" % (len(password), password)
+        return ask(self.ports.get("redis"), login + b"*1\r\n$%d\r\n%s\r\n" % (len(word), word), b"+OK\r\n" + answer)
 
     def prepare(self) -> Launch:
         """Write the configuration; the password goes into the file, not into the command line."""

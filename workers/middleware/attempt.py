@@ -22,11 +22,13 @@ class Attempt:
     values in their place. ``context`` is set by the tracing ring, ``session`` by the once ring.
     ``began`` becomes true when the actor's own code starts, so that a ring can tell a failure of the
     actor from its own. ``due_s`` (monotonic) and ``bound`` say until when it may run and why, where that is limited;
-    ``watch`` is that of the seat that runs it. ``target`` is what is called: the actor, or its expiry handler.
+    ``watch`` is that of the seat that runs it. ``losses`` counts how often its connection was lost under it.
+    ``target`` is what is called: the actor, or its expiry handler.
     """
 
     __slots__ = (
-        "actor", "args", "began", "bound", "context", "delivery", "due_s", "job", "kwargs", "session", "target", "watch"
+        "actor", "args", "began", "bound", "context", "delivery", "due_s", "job", "kwargs", "losses",
+        "session", "target", "watch"
     )  # fmt: skip
 
     context: Context
@@ -38,6 +40,7 @@ class Attempt:
         self.args: tuple[Any, ...] = job.args
         self.kwargs: dict[str, Any] = job.kwargs
         self.began = False
+        self.losses = 0
         self.session: Any = None
         self.due_s: float | None = None
         self.bound = LIMIT
@@ -55,4 +58,6 @@ class Attempt:
 
     def again(self) -> Attempt:
         """Return the same delivery as it came, to be run once more from the start."""
-        return Attempt(self.delivery, self.job, self.actor)
+        again = Attempt(self.delivery, self.job, self.actor)
+        again.losses = self.losses
+        return again

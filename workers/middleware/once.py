@@ -5,7 +5,8 @@ and commits. With ``once`` the key is written first, in that same transaction: k
 together or not at all, and a later copy of the job finds the key and is done without running.
 
 Guards fail closed. As long as the actor's own code has not begun, a database that cannot be reached
-makes the job `Returned`, and a key held by another copy makes it snooze: neither spends an attempt.
+makes the job `Returned`, and a key held by another copy makes it snooze: neither spends an attempt. Nor does
+a connection that is lost in the middle: what was written by it is rolled back, or found by its key.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from smena.errors import DatabaseBusy, DatabaseLost
-from smena.guarantees.once import Once, OnceKey
+from smena.guarantees.once import Once, OnceKey, is_gone
 from smena.telemetry import events
 from workers.middleware.attempt import Attempt
 from workers.middleware.outcome import DONE, Done, Outcome, Returned, Snooze
@@ -23,6 +24,12 @@ from workers.middleware.rings import AsyncCall, Call
 
 BUSY_KEY_PAUSE_S = 2.0
 """Mean pause before a job comes back whose key another copy holds; jittered by half of it."""
+
+MOST_LOSSES = 3
+"""So often in a row a job whose connection was lost is run again for nothing."""
+
+_ITS_OWN_DOING = frozenset({"25P03", "25P04", "57P05"})
+"""States of a session that the server ended for what the job did or did not do: idle too long, or at it too long."""
 
 Classify = Callable[[BaseException], BaseException]
 
@@ -77,16 +84,25 @@ class OnceRing:
         return guarded
 
     def _undecided(self, error: Exception, attempt: Attempt) -> Outcome:
-        """Spare the attempt when it was the guard that failed; else let the error rise."""
-        if not attempt.began:
-            match self._classify(error):
-                case DatabaseLost() as lost:
-                    return Returned(lost.code)
-                case DatabaseBusy() as busy:
-                    return Snooze(BUSY_KEY_PAUSE_S * random.uniform(0.5, 1.5), busy.code)  # noqa: S311
-                case _:
-                    pass
-        raise error
+        """Spare the attempt when it was the guard that failed, or its connection; else let the error rise."""
+        match self._classify(error):
+            case DatabaseLost() as lost if not attempt.began or self._is_spared(lost, attempt):
+                return Returned(lost.code)
+            case DatabaseBusy() as busy if not attempt.began:
+                return Snooze(BUSY_KEY_PAUSE_S * random.uniform(0.5, 1.5), busy.code)  # noqa: S311
+            case _:
+                raise error
+
+    def _is_spared(self, lost: DatabaseLost, attempt: Attempt) -> bool:
+        """Say whether the job's own connection was taken from under it, so that all it wrote is rolled back.
+
+        Not for ever: a job whose own statement ends its server each time must not go round without an attempt.
+        """
+        is_to_blame = lost.facts.get("sqlstate") in _ITS_OWN_DOING
+        if is_to_blame or attempt.losses >= MOST_LOSSES or not is_gone(attempt.session):
+            return False
+        attempt.losses += 1
+        return True
 
 
 def _key(attempt: Attempt) -> OnceKey | None:

@@ -24,12 +24,12 @@ from smena.telemetry import events
 from smena.telemetry.event import Occurrence
 from tests.fixtures.eventually import eventually
 from tests.fixtures.fix_proxy import Proxied
-from tests.fixtures.tcp_proxy import Way
 from tests.integration.link.conftest import Broker, Link, Settle
 from workers.broker.consumer import Consumer
 from workers.broker.delivery import Delivery
 from workers.broker.prefetch import Prefetch
 from workers.broker.source import work
+from workers.drills.tcp_proxy import Way
 
 
 def test_p03_a_half_dead_connection_is_dropped_and_the_jobs_arrive_by_the_next(

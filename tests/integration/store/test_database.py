@@ -12,7 +12,7 @@ from smena.store.database import Database
 from smena.store.faults import is_lost, translate
 from tests.fixtures.eventually import eventually
 from tests.fixtures.fix_proxy import Proxied
-from tests.fixtures.tcp_proxy import TcpProxy, Way
+from workers.drills.tcp_proxy import TcpProxy, Way
 
 from .conftest import Open
 

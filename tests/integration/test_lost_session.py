@@ -1,0 +1,116 @@
+"""P06: a connection to PostgreSQL that is lost under a running job costs it no attempt, and not for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Session
+
+from smena.book import Book, Registry
+from smena.clock import SYSTEM
+from smena.context import Context
+from smena.errors import DatabaseLost
+from smena.guarantees.once import Once
+from smena.job import Job
+from smena.settings.groups import Database as DatabaseSettings
+from smena.settings.groups import Retry as RetryDefaults
+from smena.settings.groups import Worker
+from smena.store import faults
+from smena.store.database import Database
+from tests.fixtures.noted_delivery import NotedDelivery
+from workers.execution.binding import bind_actors
+from workers.middleware.arguments import Arguments
+from workers.middleware.attempt import Attempt
+from workers.middleware.once import MOST_LOSSES, OnceRing
+from workers.middleware.outcome import Outcome, Retry, Returned
+from workers.middleware.settle import Settle
+from workers.middleware.tracing import Tracing
+from workers.middleware.verdict import Judge
+
+ENDS = "SELECT pg_terminate_backend(pg_backend_pid())"
+book = Book("lost")
+
+
+@book.actor(once=lambda key: key)
+def ends_once(session: Session, /, key: str) -> None:
+    session.execute(sa.text(ENDS))
+
+
+@book.actor()
+def ends(session: Session, /, key: str) -> None:
+    session.execute(sa.text(ENDS))
+
+
+@book.actor(once=lambda key: key)
+async def aends_once(session: AsyncSession, /, key: str) -> None:
+    await session.execute(sa.text(ENDS))
+
+
+@book.actor(once=lambda key: key)
+def loses_another(session: Session, /, key: str) -> None:
+    raise DatabaseLost("some other server's")
+
+
+class Bench:
+    """The book bound to a real database; what settle would publish is noted."""
+
+    def __init__(self, url: str) -> None:
+        self.database = Database(DatabaseSettings(url=url), "test", 2)
+        self.settled: list[Outcome] = []
+        once, judge = Once(self.database), Judge(SYSTEM, [faults.translate])
+        rings: list[Any] = [Tracing(lambda attempt: Context(attempt.job)), Settle(judge, self), Arguments()]
+        ring = OnceRing(once, judge.classify)
+        self._actors = bind_actors(Registry([book]), RetryDefaults(), rings, ring, Worker())
+
+    def settle(self, attempt: Attempt, outcome: Any) -> None:  # noqa: ARG002 - the ring's protocol
+        self.settled.append(outcome)
+
+    def run(self, name: str, times: int) -> list[type[Outcome]]:
+        """Run one attempt as its slot does, again and again; return what it came to each time."""
+        attempt = Attempt(NotedDelivery(), Job(actor=name, queue="q", args=("k",)), self._actors[name])
+        came: list[type[Outcome]] = []
+        for _ in range(times):
+            came.append(type(self._once(attempt)))
+            attempt = attempt.again()
+        return came
+
+    def _once(self, attempt: Attempt) -> Outcome:
+        if not attempt.actor.is_async:
+            outcome: Outcome = attempt.actor.call(attempt)
+            return outcome
+
+        async def run() -> Outcome:
+            try:
+                outcome: Outcome = await attempt.actor.async_call(attempt)
+                return outcome
+            finally:
+                await self.database.aclose()
+                self.database._aengine = None  # each run has an event loop of its own
+
+        return asyncio.run(run())
+
+
+@pytest.fixture
+def bench(database_url: str) -> Iterator[Bench]:
+    bench = Bench(database_url)
+    yield bench
+    bench.database.close()
+
+
+@pytest.mark.parametrize("name", ["lost.ends_once", "lost.ends", "lost.aends_once"])
+def test_p06_a_job_whose_connection_was_taken_from_under_it_spends_no_attempt(bench: Bench, name: str) -> None:
+    assert bench.run(name, 1) == [Returned]
+    assert bench.settled == []
+
+
+def test_a_job_that_ends_its_own_session_each_time_spends_an_attempt_in_the_end(bench: Bench) -> None:
+    assert bench.run("lost.ends_once", MOST_LOSSES + 1) == [Returned] * MOST_LOSSES + [Retry]
+
+
+def test_another_server_that_is_lost_costs_an_attempt(bench: Bench) -> None:
+    assert bench.run("lost.loses_another", 1) == [Retry]
