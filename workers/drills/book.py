@@ -152,6 +152,15 @@ def kills(ctx: smena.Context, /, piece: Piece) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@book.actor(queue=QUEUE, retry=RETRY)
+async def akills(ctx: smena.Context, /, piece: Piece) -> None:
+    """Kill the process on the event loop, after a while beside others."""
+    async with ctx.atransaction() as session:
+        await session.execute(_START, effect(ctx, piece)[1])
+    await asyncio.sleep(piece.ms / 1000)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 @book.actor(queue=QUEUE, retry=smena.Retry(attempts=1))
 def hoards(ctx: smena.Context, /, piece: Piece) -> None:
     """Take more memory in a CPU step than the pool allows; the machine has enough."""
