@@ -82,9 +82,14 @@ def main(ids: Sequence[str]) -> int:
         return 2
 
 
-def _load(ids: Sequence[str]) -> list[Proof]:
+def table() -> list[Proof]:
+    """Return all entries as they are written."""
     entries = tomllib.loads((ROOT / _TABLE).read_text(encoding="utf-8")).get("proof", [])
-    proofs = [Proof(**entry) for entry in entries]
+    return [Proof(**entry) for entry in entries]
+
+
+def _load(ids: Sequence[str]) -> list[Proof]:
+    proofs = table()
     unknown = set(ids) - {proof.id for proof in proofs}
     if unknown:
         raise Unusable(f"no such proof: {', '.join(sorted(unknown))}")
