@@ -93,6 +93,16 @@ def test_p14_a_process_that_dies_at_any_step_leaves_every_job_where_it_can_be_fo
     assert struck > 0.8 * len(points)  # the last ones are not reached each time: retries come at random
 
 
+def test_p14_a_job_that_no_actor_knows_is_dead_once_whenever_its_process_dies(settle_database: str) -> None:
+    """Such a job is settled without a look at what it came to before, so the row of its first delivery meets it."""
+    with new_world() as world:
+        steps = world.posts[0].fate.steps
+        play(world, lambda _post: None, scripts=[])
+    for point in sorted(steps.values()):
+        with new_world() as world:
+            play(world, lambda post: dies(post, point), scripts=[])  # noqa: B023 - called before the next round
+
+
 def dies(post: Post, point: int) -> None:
     """Let the process end at that fault point; what it has written may or may not be read."""
     post.fate.arm(point, lambda: death_of(post, was_read=point % 2 == 0))

@@ -46,6 +46,10 @@ class Pending:
         """Let the message follow that the attempt's row keeps."""
         self.outgoing, self.kind, self.written = stored_outgoing(message), message.kind, True
 
+    def may_be_settled(self) -> bool:
+        """Say whether a row of this attempt may be of this very message, and of no other copy."""
+        return self.doubtful or self.delivery.redelivered
+
     def is_another_job(self, body: bytes) -> bool:
         """Say whether a body that was kept under this job's id is of another job."""
         return self.job is not None and codec.holds_another_job(body, self.job)

@@ -123,8 +123,8 @@ class Settler(Loop):
     def _drop_copies(self, settlements: Settlements, second: Sequence[Pending]) -> None:
         """Drop the second copies; what is none, but another job with the same id, is to become a dead letter.
 
-        A row that may be our own, of a write that was not answered, is none of another copy: as long as its
-        message is not confirmed, nobody but us may be about to publish it.
+        A row that may be this message's own, of a write that was not answered or of a delivery before this one, is
+        none of another copy: as long as its message is not confirmed, nobody but us may be about to publish it.
         """
         first = settlements.find([pending.attempt() for pending in second])
         for pending in second:
@@ -132,7 +132,7 @@ class Settler(Loop):
             if settled is not None and pending.is_another_job(settled.message.body):
                 pending.bury(IdReused(job=pending.attempt()[0]))
                 pending.key = None  # the row is the other's
-            elif settled is not None and pending.doubtful and not settled.is_over:
+            elif settled is not None and pending.may_be_settled() and not settled.is_over:
                 pending.resume(settled.message)
                 del first[pending.attempt()]  # of two copies in one batch, the first goes on
             else:
