@@ -159,8 +159,13 @@ class Connection:
     # --- on the link thread -------------------------------------------------------------------
 
     def open_channel(self, on_open: Callable[[Channel], None]) -> None:
-        """Open a channel on this epoch's connection; ``on_open`` is called only if it still stands."""
-        self._pika.channel(on_open_callback=on_open)
+        """Open a channel on this epoch's connection; ``on_open`` is called only if it still stands.
+
+        pika ends the channels of a lost connection before it tells of the loss, so who opens one anew then asks a
+        connection that is closed; `connection_down` comes next. An error here would keep pika from telling it.
+        """
+        if self._pika.is_open:
+            self._pika.channel(on_open_callback=on_open)
 
     @property
     def tap(self) -> Tap:

@@ -11,6 +11,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -25,6 +26,7 @@ from smena.telemetry.event import Occurrence
 from tests.fixtures.eventually import eventually
 from tests.fixtures.fix_proxy import Proxied
 from tests.integration.link.conftest import Broker, Link, Settle
+from workers.broker.asking import Asking
 from workers.broker.consumer import Consumer
 from workers.broker.delivery import Delivery
 from workers.broker.prefetch import Prefetch
@@ -176,3 +178,28 @@ class Door:
                 writer.write(data)
                 await writer.drain()
         writer.close()
+
+
+def test_p06_a_connection_lost_while_questions_wait_answers_them_and_comes_back(
+    link: Link, settings: Settle, amqp_url: str, proxied: Callable[[str], Proxied]
+) -> None:
+    proxy, url = proxied(amqp_url)
+    connection = link.connection(settings(urls=(SecretStr(url),), reconnect_cap_s=0.2), "asking")
+    answers: list[BaseException | None] = []
+
+    def question(channel: Any, answered: Callable[[Any], None]) -> None:
+        channel.exchange_declare("amq.direct", passive=True, callback=answered)
+
+    assert connection.wait_up(30)
+    asking = Asking(connection)
+    connection.thread.post(lambda: asking.ask(question, answers.append))
+    eventually(lambda: answers == [None])
+    proxy.deafen(Way.TO_CLIENT)
+    for _ in range(2):
+        connection.thread.post(lambda: asking.ask(question, answers.append))
+    eventually(lambda: len(asking._waiting) == 2)
+    proxy.cut()
+    proxy.heal()
+    eventually(lambda: connection.epoch == 2)
+    eventually(lambda: len(answers) == 3)
+    assert None not in answers[1:]
