@@ -133,6 +133,14 @@ def test_a_job_that_returns_is_done_and_acked(bench: Bench, actor: str) -> None:
     assert delivery.told == ["ack"]
 
 
+def test_a_forked_childs_end_is_its_own_whatever_error_is_handled_around_it(bench: Bench) -> None:
+    try:
+        raise LookupError
+    except LookupError:
+        outcome, _ = bench.run("rings.forks", "returns")
+    assert outcome == Done(0)
+
+
 @pytest.mark.parametrize("actor", ["rings.forks", "rings.aforks"])
 @pytest.mark.parametrize(("how", "status"), [("returns", 0), ("raises", 1), ("exits", 7)])
 def test_a_child_that_an_actor_forked_ends_where_the_actor_ends(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from os import getpid
 from typing import Any, NoReturn
 
@@ -34,9 +33,12 @@ def _called(attempt: Attempt) -> Done:
             result = actor.fn(*_injected(attempt, actor.injects), *attempt.args, **attempt.kwargs)
         else:
             result = actor.fn(*attempt.args, **attempt.kwargs)
-    finally:
+    except BaseException as error:
         if getpid() != pid:
-            _end_fork()
+            _end_fork(error)
+        raise
+    if getpid() != pid:
+        _end_fork(None)
     return DONE if result is None else Done(result)
 
 
@@ -46,18 +48,20 @@ async def _called_async(attempt: Attempt) -> Done:
     pid = getpid()
     try:
         result = await actor.fn(*_injected(attempt, actor.injects), *attempt.args, **attempt.kwargs)
-    finally:
+    except BaseException as error:
         if getpid() != pid:
-            _end_fork()
+            _end_fork(error)
+        raise
+    if getpid() != pid:
+        _end_fork(None)
     return DONE if result is None else Done(result)
 
 
-def _end_fork() -> NoReturn:
+def _end_fork(error: BaseException | None) -> NoReturn:
     """End a child that the actor forked and that came out of the actor's function, by whatever way.
 
     The job is its parent's: a child that went on would settle it too, and speak on the parent's sockets.
     """
-    error = sys.exception()
     code = error.code if isinstance(error, SystemExit) else None
     if isinstance(code, int):
         os._exit(code & 0xFF)
