@@ -330,9 +330,9 @@ async def apoison(ctx: Context, /, how: str) -> None:
     _die(how)
 
 
-@book.actor(queue="jobs")
+@book.actor(queue="jobs", once=lambda key: key)
 def slow_note(ctx: Context, /, key: str) -> None:
-    """Take effect after a while in which others may do what they do."""
+    """Take effect once, after a while in which others may do what they do, such as kill it between commit and ack."""
     time.sleep(POLL_S * 10)
     with ctx.transaction() as session:
         session.execute(_EFFECT, _values(ctx, key))
