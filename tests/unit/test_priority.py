@@ -16,9 +16,9 @@ from pathlib import Path
 from workers.process.priority import StandingBack, stand_back
 
 def show():
-    group = Path("/proc/self/autogroup")
+    group = Path("/proc/self/autogroup")  # empty in a session as old as the machine: it is no group
     nice = {os.getpriority(os.PRIO_PROCESS, int(thread.name)) for thread in Path("/proc/self/task").iterdir()}
-    print(*sorted(nice), "|", group.read_text().split()[-1] if group.exists() else 0)
+    print(*sorted(nice), "|", *(group.read_text().split() if group.exists() else [])[-1:] or "0")
 
 if "nobody" in sys.argv:
     os.setgroups([])
