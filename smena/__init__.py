@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     )
     from smena.job import Job
     from smena.settings import Settings, app_settings
+    from smena.timetable import cron, every
 
 __all__ = [
     "Actor",
@@ -126,7 +127,9 @@ __all__ = [
     "bound",
     "by_name",
     "connect",
+    "cron",
     "errors",
+    "every",
     "following",
     "outbox",
     "send",
@@ -186,6 +189,7 @@ _ROOMS: Final = {
     ),
     "job": ("Job",),
     "settings": ("Settings", "app_settings"),
+    "timetable": ("cron", "every"),
 }
 _ROOM_OF: Final = {name: room for room, names in _ROOMS.items() for name in names}
 _MODULES: Final = ("errors", "outbox")
