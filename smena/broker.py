@@ -94,7 +94,10 @@ class SmenaBroker(Broker):
         args, kwargs = travelling(message.args, message.kwargs)
         _, options = plain_arguments((), message.options)
         job = new_job(message.actor_name, message.queue_name, args, kwargs)
-        return job.replace(id=message.message_id, options=options, timestamp_ms=message.message_timestamp)
+        job = job.replace(id=message.message_id, options=options, timestamp_ms=message.message_timestamp)
+        if known is None or known.partitions is None:
+            return job
+        return known.partitions.placed(job, *known.accepts(args, kwargs))
 
 
 class BoundActor(dramatiq.Actor[..., Any]):

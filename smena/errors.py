@@ -82,6 +82,12 @@ class PublishRefused(Transient):
     code = "publish_refused"
 
 
+class OrderBroken(Transient):
+    """An earlier message of the same partition was not taken over; send both again, in their order."""
+
+    code = "order_broken"
+
+
 class DatabaseLost(Transient):
     """The connection to PostgreSQL was lost or refused."""
 
@@ -177,6 +183,12 @@ class IdReused(Permanent):
     """Another job was settled under the same id; give each job an id of its own."""
 
     code = "id_reused"
+
+
+class Misplaced(Permanent):
+    """The job of an ordered actor lies in no partition, or in another than its key's."""
+
+    code = "misplaced"
 
 
 class Crashed(Permanent):

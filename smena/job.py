@@ -18,6 +18,8 @@ from smena.delay import Delay, seconds_of
 
 _VARIANT: Final = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
+NO_DELAY: Final = "a job of an ordered actor cannot be delayed: it would overtake, or hold up, the others of its key"
+
 
 def new_id() -> str:
     """Return a random UUID (RFC 9562, version 4) as text; `uuid.uuid4` is four times the price."""
@@ -32,6 +34,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     ``args`` and ``kwargs`` hold JSON values only (str, int, float, bool, None, list, dict): they were
     made so at the sender's door. Times are milliseconds since the Unix epoch, as in Dramatiq.
     ``headers`` are the sender's own AMQP headers (neither ``smena-…`` nor the broker's), carried along.
+    A job of an ordered actor goes to ``partition`` of its queue, in the order of ``partition_key``.
     """
 
     actor: str
@@ -48,6 +51,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str | None = None
     traceparent: str | None = None
     partition_key: str | None = None
+    partition: int | None = None
     headers: dict[str, Any] = msgspec.field(default_factory=dict)
 
     def replace(self, **changes: Any) -> Job:

@@ -52,7 +52,10 @@ Declaration = Queue | Exchange | Binding
 
 
 def work_queue(prefix: str, queue: str) -> tuple[Declaration, ...]:
-    """Return a work queue and, before it, the queue of its dead letters."""
+    """Return a work queue, or one of its partitions, and, before it, the queue of its dead letters.
+
+    A partition has one consumer at a time, whatever happens: who subscribes beside its owner gets nothing.
+    """
     dead = names.dead_queue(prefix, queue)
     arguments = {
         **_HELD,
@@ -60,6 +63,8 @@ def work_queue(prefix: str, queue: str) -> tuple[Declaration, ...]:
         "x-dead-letter-exchange": "",
         "x-dead-letter-routing-key": dead,
     }
+    if names.parts(queue)[1] is not None:
+        arguments["x-single-active-consumer"] = True
     return Queue(dead, _HELD), Queue(names.work_queue(prefix, queue), arguments)
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from smena.amqp.fieldtable import plain
+from smena.amqp.names import parts
 from smena.amqp.properties import Properties
 from smena.amqp.unsendable import find_unsendable, holds_nul
 from smena.errors import Undecodable, Unsendable
@@ -118,7 +119,7 @@ def _properties(job: Job) -> Properties:
 def decode(body: bytes, properties: Properties, queue: str | None = None) -> Job:
     """Return the job of a message, or raise `Undecodable`.
 
-    ``queue`` is the logical queue that it lies in; without it the body's own word is taken. Only the
+    ``queue`` is the logical queue, or the partition, that it lies in; without it the body's own word is taken. Only the
     deadline and the partition key are read strictly among the headers, since to ignore them would change
     what the job means; others of a wrong type count as absent.
     """
@@ -131,9 +132,10 @@ def decode(body: bytes, properties: Properties, queue: str | None = None) -> Job
     headers = properties.headers or {}
     get = headers.get
     first_enqueued_at_ms = _time(get("smena-first-enqueued-at"))
+    queue, partition = parts(queue or message.queue_name)
     return Job(
         actor=message.actor_name,
-        queue=queue or message.queue_name,
+        queue=queue,
         args=tuple(message.args),
         kwargs=message.kwargs,
         options=message.options,
@@ -146,6 +148,7 @@ def decode(body: bytes, properties: Properties, queue: str | None = None) -> Job
         request_id=_word(get("smena-request-id")),
         traceparent=_word(get("smena-traceparent")),
         partition_key=_partition_key(get("smena-partition-key")),
+        partition=partition,
         headers=_carried(headers) if headers else {},
     )
 

@@ -3,6 +3,10 @@
 Sending belongs to whoever holds the lane's lock: a caller's message leaves on the caller's own thread
 (docs/adr/0026), what had to wait on the link thread. Answers and outcomes belong to the link thread alone.
 
+Messages are sent in the order in which they were handed over, also again after a lost channel. When an ordered one ends
+in an error, those of its queue that were handed over after it get one too and are not sent (again): the sender, who
+could not know, begins again with the first that failed.
+
 One message that makes the broker close the channel must not take the others with it: after such a close the
 unconfirmed are sent again one at a time until they are through, so that the next close names its culprit.
 """
@@ -24,7 +28,16 @@ from smena.amqp.link import Connection
 from smena.amqp.outgoing import Pending, Unconfirmed
 from smena.amqp.topology import Declarer
 from smena.clock import Clock, Deadline
-from smena.errors import BrokerBlocked, BrokerLost, PublishRefused, PublishTimeout, SmenaError, Unroutable, Unsendable
+from smena.errors import (
+    BrokerBlocked,
+    BrokerLost,
+    OrderBroken,
+    PublishRefused,
+    PublishTimeout,
+    SmenaError,
+    Unroutable,
+    Unsendable,
+)
 from smena.telemetry import events
 
 _REOPEN_S: Final = 0.1
@@ -151,9 +164,19 @@ class Lane:
             if self._suspects and len(self._unconfirmed):
                 return
             pending = waiting.popleft()
+            if pending.outgoing.ordered and self._is_behind_a_failure(pending):
+                continue
             if pending.batch is not None and self._is_declared(pending) and (head := self._head(channel, pending)):
                 yield head
                 yield self._content(channel, pending)
+
+    def _is_behind_a_failure(self, pending: Pending) -> bool:
+        """Say whether an earlier message of the same call and partition was not taken over; tell it so then."""
+        batch, queue = pending.batch, pending.outgoing.declare
+        if batch is None or queue not in batch.broken:
+            return False
+        self._connection.thread.post(partial(self._settle, pending, OrderBroken(queue=queue)))
+        return True
 
     def _is_declared(self, pending: Pending) -> bool:
         """Say whether the message may go; if not, it is put aside until its queue is declared."""
@@ -217,7 +240,7 @@ class Lane:
             if self._suspects:
                 self._suspects -= 1
             if pending.returned is not None and not pending.redeclared and pending.outgoing.declare:
-                self._declare_again(pending)
+                self._declare_again(pending) if not pending.outgoing.ordered else self._give_up_returned(pending)
             else:
                 self._settle(pending, pending.returned if positive else PublishRefused("a nack"))
 
@@ -241,9 +264,31 @@ class Lane:
         self._declarer.forget(pending.outgoing.declare or "")
         self._waiting.append(pending)
 
+    def _give_up_returned(self, pending: Pending) -> None:
+        """Leave it to the sender: those behind it may lie in the queue that somebody has declared meanwhile."""
+        self._declarer.forget(pending.outgoing.declare or "")
+        self._settle(pending, pending.returned)
+
     # --- outcomes -----------------------------------------------------------------------------
 
     def _settle(self, pending: Pending, error: SmenaError | None) -> None:
+        behind = self._behind(pending) if error is not None and pending.outgoing.ordered else ()
+        self._settle_one(pending, error)
+        for later in behind:  # what is under way of them may still arrive
+            self._settle_one(later, OrderBroken(queue=later.outgoing.declare))
+
+    def _behind(self, first: Pending) -> list[Pending]:
+        """Return what was handed over after it for the same partition; nothing more of their calls is to be sent."""
+        queue = first.outgoing.declare
+        handed_over = list(self._deadlines)
+        at = next((place for place, each in enumerate(handed_over) if each is first), len(handed_over))
+        behind = [each for each in handed_over[at + 1 :] if each.outgoing.ordered and each.outgoing.declare == queue]
+        for pending in (first, *behind):
+            if pending.batch is not None:
+                pending.batch.broken.add(queue or "")
+        return behind
+
+    def _settle_one(self, pending: Pending, error: SmenaError | None) -> None:
         batch, pending.batch = pending.batch, None
         if batch is None:
             return

@@ -10,6 +10,7 @@ A delay is the sum of the delay levels it passes: level ``n`` holds a message fo
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from smena.errors import DelayTooLong, Misconfigured
@@ -28,7 +29,8 @@ MAX_DELAY_MS: Final = ((1 << SIGNIFICANT_BITS) - 1 << LEVELS - SIGNIFICANT_BITS)
 
 _MAX_NAME: Final = 127
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
-_RESERVED: Final = re.compile(r"lost|canary|delay(\..*)?|(.*\.)?dead")
+_RESERVED: Final = re.compile(r"lost|canary|delay(\..*)?|(.*\.)?dead|.*\.p\d{2,4}")
+_PARTITION: Final = re.compile(r"(.+)\.p(\d{2}|[1-9]\d{2,3})")
 
 
 def check_queue_name(name: str) -> str:
@@ -36,7 +38,7 @@ def check_queue_name(name: str) -> str:
 
     Raise `Misconfigured` for an empty or long name, for characters other than letters, digits, ``_``
     and ``-`` between single dots (``*`` and ``#`` are wildcards where delays are bound), and for names
-    that would meet Smena's own (`lost`, `canary`, `delay…`, `….dead`).
+    that would meet Smena's own (`lost`, `canary`, `delay…`, `….dead`, `….p07`).
     """
     if len(name) > _MAX_NAME or _NAME.fullmatch(name) is None:
         raise Misconfigured(
@@ -47,14 +49,35 @@ def check_queue_name(name: str) -> str:
     return name
 
 
+def address(queue: str, partition: int | None) -> str:
+    """Return the name of a queue or, of one that is cut into partitions, of that partition: ``stock.p07``.
+
+    It stands wherever a queue's name does, from the outbox row to the name on the broker.
+    """
+    return queue if partition is None else f"{queue}.p{partition:02d}"
+
+
+@lru_cache(maxsize=8192)
+def parts(name: str) -> tuple[str, int | None]:
+    """Return the queue and the partition that `address` made the name of."""
+    found = _PARTITION.fullmatch(name)
+    return (name, None) if found is None else (found[1], int(found[2]))
+
+
+def check_address(name: str) -> str:
+    """Return the name of a queue or of a partition if it can be one; raise `Misconfigured`."""
+    check_queue_name(parts(name)[0])
+    return name
+
+
 def work_queue(prefix: str, queue: str) -> str:
-    """Return the name of a work queue on the broker."""
+    """Return the name of a work queue, or of one of its partitions, on the broker."""
     return f"{prefix}.{queue}"
 
 
 def dead_queue(prefix: str, queue: str) -> str:
-    """Return the name of the queue that holds the dead letters of a work queue."""
-    return f"{prefix}.{queue}.dead"
+    """Return the name of the queue that holds the dead letters of a work queue; its partitions have one together."""
+    return f"{prefix}.{parts(queue)[0]}.dead"
 
 
 def lost_queue(prefix: str) -> str:

@@ -16,8 +16,9 @@ Outcomes = list[SmenaError | None]
 class Outgoing(msgspec.Struct, frozen=True):
     """A message with its address.
 
-    ``declare`` is the logical queue that is declared before the message is sent. ``any_size`` lifts the
-    limit on the body, for what a broker has already held.
+    ``declare`` is the logical queue (or partition) that is declared before the message is sent. ``any_size`` lifts the
+    limit on the body, for what a broker has already held. An ``ordered`` one that is not taken over takes all behind
+    it with it that are for the same queue: so the sender can send again from the first on.
     """
 
     exchange: str
@@ -26,15 +27,20 @@ class Outgoing(msgspec.Struct, frozen=True):
     properties: Properties
     declare: str | None = None
     any_size: bool = False
+    ordered: bool = False
 
 
 class Batch:
-    """Messages that were handed over together; tells once, when each has its outcome."""
+    """Messages that were handed over together; tells once, when each has its outcome.
 
-    __slots__ = ("_done", "_left", "outcomes")
+    ``broken`` are the queues of which an ordered message was not taken; batches of one call share it.
+    """
 
-    def __init__(self, size: int, done: Callable[[Outcomes], object]) -> None:
+    __slots__ = ("_done", "_left", "broken", "outcomes")
+
+    def __init__(self, size: int, done: Callable[[Outcomes], object], broken: set[str] | None = None) -> None:
         self.outcomes: Outcomes = [None] * size
+        self.broken = set() if broken is None else broken
         self._left = size
         self._done = done
 

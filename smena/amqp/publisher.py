@@ -7,7 +7,9 @@ deadlines go on.
 
 Errors: `TooLarge`, `Unsendable`, `DelayTooLong` before anything is sent; `Unroutable` when there is no
 queue; `PublishRefused` for a nack; `TopologyMismatch` when the queue is there with other arguments;
-`BrokerLost`, `BrokerBlocked` or `PublishTimeout` at the deadline, after which the message may still arrive.
+`BrokerLost`, `BrokerBlocked` or `PublishTimeout` at the deadline, after which the message may still arrive;
+`OrderBroken` for what stood behind an ordered message that got one of these. An ordered sender sends all that
+failed again, in order and under the same ids: a copy that is there already does nothing.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ from smena.amqp.properties import Properties, encode_properties
 from smena.amqp.window import Window
 from smena.clock import Clock, Deadline
 from smena.delay import seconds_of
-from smena.errors import BrokerBlocked, BrokerLost, Misused, PublishTimeout, SmenaError, TooLarge
-from smena.job import Job
+from smena.errors import BrokerBlocked, BrokerLost, Misused, PublishTimeout, SmenaError, TooLarge, Unsendable
+from smena.job import NO_DELAY, Job
 from smena.settings.groups import Amqp
 
 _GRACE_S: Final = 5.0
@@ -57,11 +59,14 @@ class Publisher:
 
     def outgoing_for(self, job: Job, delay_s: float = 0.0) -> Outgoing:
         """Return the message of a job, now or later; raise `Unsendable` or `Misconfigured` (queue name)."""
-        queue = names.check_queue_name(job.queue)
+        queue = names.address(names.check_queue_name(job.queue), job.partition)
         wire = codec.encode(job)
         delay_ms = math.ceil(seconds_of(delay_s) * 1000)
         if delay_ms <= 0:
-            return Outgoing("", names.work_queue(self._settings.prefix, queue), wire.body, wire.properties, queue)
+            routing_key, ordered = names.work_queue(self._settings.prefix, queue), job.partition is not None
+            return Outgoing("", routing_key, wire.body, wire.properties, queue, ordered=ordered)
+        if job.partition is not None:
+            raise Unsendable(NO_DELAY, job=job.id)
         exchange, routing_key = names.delay_route(self._settings.prefix, delay_ms, queue)
         return Outgoing(exchange, routing_key, wire.body, wire.properties, queue)
 
@@ -72,17 +77,20 @@ class Publisher:
 
     # --- without waiting ----------------------------------------------------------------------
 
-    def publish(self, outgoings: Sequence[Outgoing], done: Callable[[Outcomes], object]) -> None:
+    def publish(
+        self, outgoings: Sequence[Outgoing], done: Callable[[Outcomes], object], broken: set[str] | None = None
+    ) -> None:
         """Hand messages over; ``done`` gets an outcome for each, once, on the link thread. Never blocks.
 
-        ``done`` must be cheap and must not raise. Nothing bounds what is handed over but the caller.
+        ``done`` must be cheap and must not raise. Nothing bounds what is handed over but the caller. ``broken`` is
+        shared by calls that are one to their caller: what one did not get through of a partition, the next do not send.
         """
         if os.getpid() != self._pid:
             raise Misused("a publisher was carried over a fork; make it in the process that uses it")
         if not outgoings:
             self._connection.thread.post(lambda: done([]))
             return
-        batch = Batch(len(outgoings), done)
+        batch = Batch(len(outgoings), done, broken)
         deadline_s = self._clock.monotonic() + self._settings.publish_timeout_s
         pending: list[Pending] = []
         refused: list[tuple[int, SmenaError]] = []
@@ -128,13 +136,15 @@ class Publisher:
     def send_many(self, jobs: Sequence[Job]) -> Outcomes:
         """Publish jobs and wait; return an outcome for each, in order (None: confirmed)."""
         self._refuse_link_thread()
-        return self._collect([self._send_chunk(jobs[at : at + _CHUNK]) for at in range(0, len(jobs), _CHUNK)])
+        broken: set[str] = set()
+        return self._collect([self._send_chunk(jobs[at : at + _CHUNK], broken) for at in range(0, len(jobs), _CHUNK)])
 
     def publish_and_wait(self, outgoings: Sequence[Outgoing]) -> Outcomes:
         """Publish messages and wait; what is under way is bounded by the window, whatever their number."""
         self._refuse_link_thread()
         starts = range(0, len(outgoings), _CHUNK)
-        return self._collect([self._publish_chunk(outgoings[at : at + _CHUNK]) for at in starts])
+        broken: set[str] = set()
+        return self._collect([self._publish_chunk(outgoings[at : at + _CHUNK], broken) for at in starts])
 
     def _collect(self, receipts: Sequence[Receipt]) -> Outcomes:
         return [outcome for receipt in receipts for outcome in receipt.wait(self._patience_s())]
@@ -146,7 +156,7 @@ class Publisher:
         if self._connection.thread.is_current():
             raise RuntimeError("the link thread cannot wait for itself")
 
-    def _send_chunk(self, jobs: Sequence[Job]) -> Receipt:
+    def _send_chunk(self, jobs: Sequence[Job], broken: set[str]) -> Receipt:
         outgoings: list[Outgoing] = []
         refused: list[tuple[int, SmenaError]] = []
         for place, job in enumerate(jobs):
@@ -154,18 +164,20 @@ class Publisher:
                 outgoings.append(self.outgoing_for(job))
             except SmenaError as error:
                 refused.append((place, error))
-        receipt = self._publish_chunk(outgoings)
+        receipt = self._publish_chunk(outgoings, broken)
         receipt.refused = refused
         return receipt
 
-    def _publish_chunk(self, chunk: Sequence[Outgoing]) -> Receipt:
+    def _publish_chunk(self, chunk: Sequence[Outgoing], broken: set[str] | None = None) -> Receipt:
         if not chunk:
             return Receipt.of([])
         size = sum(len(outgoing.body) for outgoing in chunk)
         if not self._window.enter(len(chunk), size, Deadline.within(self._settings.publish_timeout_s, self._clock)):
+            if broken is not None:
+                broken.update(outgoing.declare for outgoing in chunk if outgoing.ordered and outgoing.declare)
             return Receipt.of([self._why_full() for _ in chunk])
         receipt = Receipt(lambda: self._window.leave(len(chunk), size))
-        self.publish(chunk, receipt.fill)
+        self.publish(chunk, receipt.fill, broken)
         return receipt
 
     def _why_full(self) -> SmenaError:

@@ -16,11 +16,13 @@ from typing_extensions import ParamSpec
 from smena.book.address import Address
 from smena.book.arguments import Args, Arguments, Kwargs
 from smena.book.injection import Injected, read_signature, split_injected
+from smena.book.key_rule import KeyFunction, KeyRule
 from smena.book.names import check_actor_name, check_queue_name
-from smena.book.once import KeyFunction, OnceRule
+from smena.book.partitioning import Partitioning, PartitionRule
 from smena.book.retry import Retry
 from smena.book.time_limit import TimeLimit, read_limit
 from smena.errors import Misdeclared
+from smena.job import Job
 
 P = ParamSpec("P")
 """What is sent: the function's parameters without the injected ones."""
@@ -34,7 +36,8 @@ class Actor(Address[P], Generic[P, R, Q]):
 
     ``place`` is ``file:line`` of the function. ``injects`` names what stands before the sent arguments.
     ``once`` gives the key for checked arguments, or is None. ``retry`` and ``time_limit`` hold what the author said;
-    ``on_expired`` is called in the function's place for a job whose deadline has passed.
+    ``on_expired`` is called in the function's place for a job whose deadline has passed. ``partitions`` says where a
+    job of an ordered actor goes, and is None for any other.
     """
 
     name: str
@@ -42,11 +45,12 @@ class Actor(Address[P], Generic[P, R, Q]):
     fn: Callable[..., Any]
     aliases: tuple[str, ...]
     retry: Retry
-    once: OnceRule | None
+    once: KeyRule | None
     is_async: bool
     injects: tuple[Injected, ...]
     time_limit: TimeLimit | None
     on_expired: ExpiryHandler | None
+    partitions: PartitionRule | None
     place: str
 
     def __init__(
@@ -60,6 +64,7 @@ class Actor(Address[P], Generic[P, R, Q]):
         aliases: tuple[str, ...] = (),
         time_limit: TimeLimit | float | None = None,
         on_expired: Callable[..., Any] | None = None,
+        partitioning: Partitioning | None = None,
     ) -> None:
         self.place = check_function(fn)
         self.fn = fn
@@ -73,10 +78,16 @@ class Actor(Address[P], Generic[P, R, Q]):
         )
         self.arguments = Arguments(self.name, signature)
         self.accepts: Callable[[Args, Kwargs], tuple[Args, Kwargs]] = self.arguments.accept
-        self.once = None if once is None else OnceRule(once, signature, self.place)
+        self.once = None if once is None else KeyRule("once", once, signature, self.place)
         self.time_limit = read_limit(time_limit, self.place)
         self.on_expired = None if on_expired is None else ExpiryHandler(on_expired, signature, is_async=self.is_async)
+        self.partitions = None if partitioning is None else PartitionRule(partitioning, signature, self.place)
         functools.update_wrapper(self, fn)
+
+    def message(self, *args: P.args, **kwargs: P.kwargs) -> Job:
+        """Make the job without sending it; that of an ordered actor knows its key and its partition."""
+        job = super().message(*args, **kwargs)
+        return job if self.partitions is None else self.partitions.placed(job, *self.accepts(args, kwargs))
 
     def __call__(self, *args: Q.args, **kwargs: Q.kwargs) -> R:
         """Call the function itself, here and now; nothing is checked, injected or sent."""

@@ -13,8 +13,8 @@ from typing import Any, TypeVar, cast
 
 from smena.book.actor import Actor
 from smena.book.declaration import Declaration
+from smena.book.key_rule import KeyFunction
 from smena.book.names import check_actor_name
-from smena.book.once import KeyFunction
 from smena.book.resources import check_provider
 from smena.book.retry import Retry
 from smena.book.time_limit import TimeLimit

@@ -1,9 +1,9 @@
 """Say which names books, actors and queues may carry, when they are declared.
 
 A queue's name becomes part of queue names and routing keys on the broker, where `*` and `#` are
-wildcards, `….dead` are dead letters, and `lost`, `canary` and `delay…` are Smena's own; AMQP holds such a
-key in 255 bytes, of which a delay spends up to a quarter. (`smena/amqp/names.py`, a floor above, makes
-those names; a test holds its rule and this one equal.)
+wildcards, `….dead` are dead letters, `….p07` a partition, and `lost`, `canary` and `delay…` are Smena's own; AMQP
+holds such a key in 255 bytes, of which a delay spends up to a quarter. (`smena/amqp/names.py`, a floor above,
+makes those names; a test holds its rule and this one equal.)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_ACTOR_NAME: Final = 200
 """An actor's name travels in the property `type`, which holds 255 bytes."""
 
 _QUEUE: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
-_RESERVED: Final = re.compile(r"lost|canary|delay(\..*)?|(.*\.)?dead")
+_RESERVED: Final = re.compile(r"lost|canary|delay(\..*)?|(.*\.)?dead|.*\.p\d{2,4}")
 _ACTOR: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
 
 

@@ -7,14 +7,14 @@ of them, aliases included, or the process refuses to boot and shows both places.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
 from smena.book.actor import Actor
 from smena.book.book import Book
 from smena.book.resources import Resources
-from smena.errors import DuplicateName, Misconfigured
+from smena.errors import DuplicateName, Misconfigured, Misdeclared
 
 
 class Registry:
@@ -26,6 +26,8 @@ class Registry:
         for actor in self.actors():
             for name in (actor.name, *actor.aliases):
                 self._add(name, actor)
+        self.partitions = _partitions(self.actors())
+        """How many partitions each ordered queue has."""
         self.resources = Resources(list(dict.fromkeys(provider for book in self.books for provider in book.providers)))
 
     def actor(self, name: str) -> Actor[..., Any] | None:
@@ -44,6 +46,21 @@ class Registry:
         earlier = self._by_name.setdefault(name, actor)
         if earlier is not actor:
             raise DuplicateName(name=name, first=earlier.place, second=actor.place)
+
+
+def _partitions(actors: Sequence[Actor[..., Any]]) -> Mapping[str, int]:
+    """Return the ordered queues; raise `Misdeclared` for one that not all of its actors cut the same way."""
+    firsts: dict[str, Actor[..., Any]] = {}
+    for actor in actors:
+        first = firsts.setdefault(actor.queue, actor)
+        if _count(first) != _count(actor):
+            told = "all actors of a queue have `partition_by` and the same `partitions`, or none has"
+            raise Misdeclared(told, queue=actor.queue, first=first.place, second=actor.place)
+    return {queue: count for queue, actor in firsts.items() if (count := _count(actor))}
+
+
+def _count(actor: Actor[..., Any]) -> int:
+    return 0 if actor.partitions is None else actor.partitions.count
 
 
 def load_books(modules: Iterable[str]) -> Registry:

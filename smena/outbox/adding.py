@@ -25,17 +25,17 @@ _TEMPLATE: Final = f"""
 WITH added AS (
     INSERT INTO smena.outbox (id, attempt, snoozes, actor, queue, body, properties, ordering_key, due_at)
     SELECT job.id, job.attempt, job.snoozes, job.actor, job.queue, job.body, CAST(job.properties AS json),
-           CAST({{ordering_key}} AS text),
+           job.ordering_key,
            clock_timestamp() + make_interval(secs => CAST({{delay_s}} AS double precision))
     FROM unnest(CAST({{ids}} AS text[]), CAST({{attempts}} AS int[]), CAST({{snoozes}} AS int[]),
                 CAST({{actors}} AS text[]), CAST({{queues}} AS text[]), CAST({{bodies}} AS bytea[]),
-                CAST({{properties}} AS text[]))
-        WITH ORDINALITY AS job(id, attempt, snoozes, actor, queue, body, properties, place)
+                CAST({{properties}} AS text[]), CAST({{ordering_keys}} AS text[]))
+        WITH ORDINALITY AS job(id, attempt, snoozes, actor, queue, body, properties, ordering_key, place)
     ORDER BY job.place
 )
 SELECT pg_notify('{CHANNEL}', '') WHERE NOT pg_try_advisory_xact_lock_shared({SLEEPERS})
 """  # noqa: S608 (made of constants)
-_NAMES: Final = ("ids", "attempts", "snoozes", "actors", "queues", "bodies", "properties", "ordering_key", "delay_s")
+_NAMES: Final = ("ids", "attempts", "snoozes", "actors", "queues", "bodies", "properties", "ordering_keys", "delay_s")
 _NAMED: Final = sa.text(_TEMPLATE.format(**{name: f":{name}" for name in _NAMES}))
 _PYFORMAT: Final = _TEMPLATE.format(**{name: f"%({name})s" for name in _NAMES})
 
@@ -65,7 +65,7 @@ def add(place: SyncPlace, *jobs: Job, delay_s: Delay = 0.0, ordering_key: str | 
 
     ``place`` is an SQLAlchemy session or connection, a psycopg connection or cursor, or Django's
     connection or cursor. ``delay_s`` (seconds, or a `timedelta`) counts from now, by the database's clock. Rows of one
-    ``ordering_key`` are published in the order of their writing.
+    ``ordering_key`` are published in the order of their writing; a job of an ordered actor has one by itself.
 
     Raise `Unsendable` (nothing was written) for a job that no broker would take, and `Misused`
     for a psycopg connection in autocommit outside a transaction, because the row would not be bound

@@ -6,15 +6,16 @@ sender can still roll back.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any, Final
 
 from smena.amqp import codec
-from smena.amqp.names import check_queue_name
+from smena.amqp.names import address, check_queue_name
 from smena.amqp.properties import encode_properties
 from smena.delay import Delay, seconds_of
 from smena.errors import DelayTooLong, Misconfigured, TooLarge, Unsendable
-from smena.job import Job
+from smena.job import NO_DELAY, Job
 from smena.store.escapes import is_storable
 
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024
@@ -32,15 +33,17 @@ def of(jobs: Sequence[Job], delay: Delay, ordering_key: str | None) -> dict[str,
     delay_s = _bounded(delay)
     _check_ordering_key(ordering_key)
     wires = [_wire(job) for job in jobs]
+    if delay_s and (ordered := next((job for job in jobs if job.partition is not None), None)):
+        raise Unsendable(NO_DELAY, job=ordered.id)
     return {
         "ids": [job.id for job in jobs],
         "attempts": [job.attempt for job in jobs],
         "snoozes": [job.snoozes for job in jobs],
         "actors": [job.actor for job in jobs],
-        "queues": [job.queue for job in jobs],
+        "queues": [address(job.queue, job.partition) for job in jobs],
         "bodies": [body for body, _ in wires],
         "properties": [properties for _, properties in wires],
-        "ordering_key": ordering_key,
+        "ordering_keys": [ordering_key or _own_ordering_key(job) for job in jobs],
         "delay_s": delay_s,
     }
 
@@ -55,6 +58,14 @@ def _wire(job: Job) -> tuple[bytes, str]:
     except Misconfigured as error:
         raise Unsendable(str(error), job=job.id) from error
     return wire.body, codec.properties_to_json(wire.properties)
+
+
+def _own_ordering_key(job: Job) -> str | None:
+    """Return what the rows of an ordered actor's key have in common: they leave in the order of their writing."""
+    if job.partition is None or job.partition_key is None:
+        return None
+    key = f"{job.queue}:{job.partition_key}"
+    return key if len(key) <= _LONGEST_KEY else f"{job.queue}:{hashlib.sha256(key.encode()).hexdigest()}"
 
 
 def _check_ordering_key(key: str | None) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from smena.amqp import codec
-from smena.amqp.names import check_queue_name, work_queue
+from smena.amqp.names import check_address, parts, work_queue
 from smena.amqp.outgoing import Outgoing
 from smena.amqp.properties import Properties
 from smena.errors import Misconfigured, Undecodable, Unsendable
@@ -30,11 +30,12 @@ def outgoing_of(row: Row, prefix: str) -> Outgoing:
     if job.id != row.id:
         raise Undecodable("the body's message_id is not the row's id", body=job.id)
     try:
-        check_queue_name(row.queue)
+        check_address(row.queue)
     except Misconfigured as error:
         raise Unsendable(str(error)) from error
     if row.exchange is None:
-        return Outgoing("", work_queue(prefix, row.queue), row.body, properties, row.queue)
+        ordered = parts(row.queue)[1] is not None
+        return Outgoing("", work_queue(prefix, row.queue), row.body, properties, row.queue, ordered=ordered)
     return Outgoing(row.exchange, row.routing_key or "", row.body, properties, row.queue)
 
 

@@ -1,8 +1,8 @@
-"""Compute an actor's `once` key from its arguments.
+"""Compute a key from an actor's arguments: that of `once`, or that of `partition_by`.
 
 The author writes ``once=lambda order: order.number``: a function of those of the actor's own parameters
 that make up the key, told apart by name. It is called with the checked arguments. None means: this job
-has no key, let it run as often as it comes.
+has no key.
 """
 
 from __future__ import annotations
@@ -19,39 +19,39 @@ _VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYW
 _BY_NAME_ONLY: Final = -1
 
 
-class OnceRule:
-    """Give the key for an actor's checked arguments."""
+class KeyRule:
+    """Give the key for an actor's checked arguments; ``word`` is what the author wrote the function behind."""
 
-    __slots__ = ("_function", "_positions", "_takes_everything")
+    __slots__ = ("_function", "_positions", "_takes_everything", "_word")
 
-    def __init__(self, function: KeyFunction, signature: inspect.Signature, place: str) -> None:
-        wanted = _parameters(function, place)
+    def __init__(self, word: str, function: KeyFunction, signature: inspect.Signature, place: str) -> None:
+        wanted = _parameters(word, function, place)
+        self._word = word
         self._function = function
         self._takes_everything = any(each.kind in _VARIADIC for each in wanted)
         known = _positions(signature)
         unknown = [each.name for each in wanted if each.name not in known and each.default is each.empty]
         if unknown and not self._takes_everything:
-            told = f"`once` asks for {', '.join(map(repr, unknown))}, which the actor does not take"
+            told = f"`{word}` asks for {', '.join(map(repr, unknown))}, which the actor does not take"
             raise Misdeclared(told, place=place, actor_takes=", ".join(known) or "nothing")
         self._positions = {each.name: known[each.name] for each in wanted if each.name in known}
 
     def __call__(self, *args: Any, **kwargs: Any) -> str | None:
         """Return the key; raise `TypeError` when the author's function gives no str, int or None."""
         if self._takes_everything:
-            return _as_key(self._function(*args, **kwargs))
+            return self._as_key(self._function(*args, **kwargs))
         parts = {
             name: args[position] if _BY_NAME_ONLY < position < len(args) else kwargs[name]
             for name, position in self._positions.items()
         }
-        return _as_key(self._function(**parts))
+        return self._as_key(self._function(**parts))
 
-
-def _as_key(value: object) -> str | None:
-    if value is None or type(value) is str:
-        return value
-    if isinstance(value, str | int) and not isinstance(value, bool):
-        return str(value)
-    raise TypeError(f"`once` returned {type(value).__name__}; a key is a str, an int or None")
+    def _as_key(self, value: object) -> str | None:
+        if value is None or type(value) is str:
+            return value
+        if isinstance(value, str | int) and not isinstance(value, bool):
+            return str(value)
+        raise TypeError(f"`{self._word}` returned {type(value).__name__}; a key is a str, an int or None")
 
 
 def _positions(signature: inspect.Signature) -> dict[str, int]:
@@ -63,13 +63,13 @@ def _positions(signature: inspect.Signature) -> dict[str, int]:
     }
 
 
-def _parameters(function: object, place: str) -> list[inspect.Parameter]:
+def _parameters(word: str, function: object, place: str) -> list[inspect.Parameter]:
     if not callable(function) or inspect.iscoroutinefunction(function):
-        raise Misdeclared("`once` is a plain function of the actor's arguments", place=place)
+        raise Misdeclared(f"`{word}` is a plain function of the actor's arguments", place=place)
     try:
         wanted = list(inspect.signature(function).parameters.values())
     except ValueError as error:
-        raise Misdeclared("the signature of `once` cannot be read: wrap it in a lambda", place=place) from error
+        raise Misdeclared(f"the signature of `{word}` cannot be read: wrap it in a lambda", place=place) from error
     if any(each.kind is each.POSITIONAL_ONLY for each in wanted):
-        raise Misdeclared("`once` takes its values by name: wrap it in a lambda", place=place)
+        raise Misdeclared(f"`{word}` takes its values by name: wrap it in a lambda", place=place)
     return wanted
