@@ -14,10 +14,10 @@ import sqlalchemy as sa
 
 from smena.errors import Misconfigured, SchemaTooOld
 
-NEEDED: Final = 2
+NEEDED: Final = 3
 """The newest before-deploy revision of this build."""
 
-KNOWN: Final = 2
+KNOWN: Final = 3
 """The newest revision of this build, after-deploy ones included."""
 
 TABLE: Final = "version"

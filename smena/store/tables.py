@@ -220,3 +220,89 @@ strikes = sa.Table(
     sa.Index("strikes_struck_at_idx", "struck_at"),
 )
 """Jobs that ran in a process when it died; a suspicion, never an attempt."""
+
+batches = sa.Table(
+    "batches",
+    metadata,
+    sa.Column("id", sa.BigInteger, sa.Identity(always=True), primary_key=True),
+    # Of all batches that are opened with one key there is one.
+    sa.Column("key", _KEY, unique=True),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("queue", sa.Text, nullable=False),
+    sa.Column("per", sa.Text, nullable=False),
+    # What the actor is given beside the item.
+    sa.Column("kwargs", AnyJson, nullable=False),
+    sa.Column("shards", sa.Integer, nullable=False),
+    sa.Column("largest_slice", sa.Integer),
+    sa.Column("total", sa.BigInteger, nullable=False),
+    sa.Column("state", sa.Text, nullable=False, server_default=sa.text("'running'")),
+    # Grows with every resume; shard jobs of an earlier epoch end where they are found.
+    sa.Column("epoch", sa.Integer, nullable=False, server_default=sa.text("1")),
+    # Counted once, at the end: a counter that every slice changed would be the one row that all wait for.
+    sa.Column("done", sa.BigInteger),
+    sa.Column("dead", sa.BigInteger),
+    # Who is sent the counts then, and what it is to be traced back to.
+    sa.Column("then_actor", sa.Text),
+    sa.Column("then_queue", sa.Text),
+    sa.Column("request_id", sa.Text),
+    sa.Column("traceparent", sa.Text),
+    sa.Column("opened_at", _TIME, nullable=False, server_default=_NOW),
+    sa.Column("ended_at", _TIME),
+    sa.CheckConstraint("per IN ('item', 'slice')", name="per_check"),
+    sa.CheckConstraint("state IN ('running', 'paused', 'cancelled', 'complete')", name="state_check"),
+    sa.Index("batches_ended_at_idx", "ended_at", postgresql_where=sa.text("ended_at IS NOT NULL")),
+)
+"""Work that was cut into slices: one row for each batch, written when it is opened, paused and ended."""
+
+batch_items = sa.Table(
+    "batch_items",
+    metadata,
+    sa.Column("batch", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("item", AnyJson, nullable=False),
+)
+"""The items of a batch, numbered from 0 without a gap: written once, never changed, so never dead under a snapshot."""
+
+batch_slices = sa.Table(
+    "batch_slices",
+    metadata,
+    sa.Column("id", sa.BigInteger, sa.Identity(always=True), primary_key=True),
+    # In the key, so that a takeover waits for a fence held FOR KEY SHARE while a renewal passes it.
+    sa.Column("term", sa.Integer, primary_key=True, autoincrement=False, server_default=sa.text("0")),
+    sa.Column("batch", sa.BigInteger, nullable=False),
+    # The first and the last item, both within.
+    sa.Column("first", sa.BigInteger, nullable=False),
+    sa.Column("last", sa.BigInteger, nullable=False),
+    # Which attempt of its items this will be.
+    sa.Column("attempt", sa.Integer, nullable=False, server_default=sa.text("1")),
+    # A random id per boot (P32); empty while nobody works it.
+    sa.Column("owner", sa.Text),
+    # Until when nobody else may take it: the owner's lease, or the wait before a retry.
+    sa.Column("lease_until", _TIME, nullable=False, server_default=sa.text("'epoch'")),
+    sa.Index("batch_slices_batch_idx", "batch", "first"),
+    postgresql_with={"fillfactor": "50"},
+)
+"""What is left of a batch: runs of items that are not done and not dead. A claim takes rows, a finish deletes them."""
+
+batch_marks = sa.Table(
+    "batch_marks",
+    metadata,
+    sa.Column("batch", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+)
+"""Items whose effect was committed one by one, together with this row; it counts until their slice is finished."""
+
+batch_dead = sa.Table(
+    "batch_dead",
+    metadata,
+    sa.Column("batch", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("error_class", sa.Text),
+    sa.Column("error_text", sa.Text),
+    sa.Column("traceback", sa.Text),
+    sa.Column("fingerprint", sa.Text),
+    sa.Column("died_at", _TIME, nullable=False, server_default=_NOW),
+)
+"""Items that ended without their effect, and why."""

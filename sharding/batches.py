@@ -1,0 +1,242 @@
+"""Open a batch: many items for one actor, worked by all workers, ended once.
+
+    batch = batches.open(session, receipts.render, select(charges.c.invoice), then=report.summarise)
+
+The items are written in the caller's transaction, and so are the shard jobs that will work them: the batch is there
+when the transaction commits, with all its items, or not at all. Each item is done once, or dead with a reason; when
+none is left the batch is complete and ``then`` is sent its id and counts, in the same transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from sharding import progress
+from sharding.pages import Item, State, items
+from sharding.progress import End, Progress
+from sharding.sources import Source, load
+from smena import outbox
+from smena.book import Actor
+from smena.book.address import new_job
+from smena.book.values import plain
+from smena.errors import Misused, SmenaError
+from smena.job import Job
+from smena.store.tables import batch_slices
+from smena.store.tables import batches as table
+
+__all__ = [
+    "Batch",
+    "End",
+    "Item",
+    "NoBatch",
+    "Progress",
+    "State",
+    "cancel",
+    "items",
+    "open",
+    "pause",
+    "resume",
+    "retry",
+    "status",
+]
+
+SHARD: Final = "smena.shard"
+"""The actor of shard jobs: every worker has it, on the queue of each batch's own actor."""
+
+SHARDS: Final = 8
+LONGEST_SLICE: Final = 1000
+"""Items of a slice as it is first cut; a claim parts it, or takes several."""
+
+Per = Literal["item", "slice"]
+Place = Session | sa.Connection
+
+
+class NoBatch(SmenaError):
+    """There is no such batch, or it is not in a state for that."""
+
+    code = "no_batch"
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch as it was opened; ``is_new`` is false where its key was taken and this is the earlier one."""
+
+    id: int
+    total: int
+    is_new: bool = True
+
+
+def open(  # noqa: A001 - batches.open() reads like the builtin on purpose
+    session: Place,
+    actor: Actor[..., Any],
+    items: Source,
+    *,
+    key: str | None = None,
+    per: Per = "item",
+    then: Actor[..., Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    shards: int = SHARDS,
+    largest_slice: int | None = None,
+) -> Batch:
+    """Write a batch into the session's transaction; it begins when that commits.
+
+    ``items`` is anything to iterate over, a query, or a file (`sharding/sources.py`). The actor is called with each
+    item as its first argument, or with a list of them (``per="slice"``), and with ``kwargs``. Of all batches with one
+    ``key`` there is one: the second call returns the first one's batch and reads no items. ``then`` is sent ``batch``,
+    ``total``, ``done`` and ``dead`` when no item is left. At most ``shards`` workers are on it at a time, and
+    ``largest_slice`` bounds what one of them takes at once; how much it takes follows the time that items need.
+
+    Raises what sending an item would raise (`InvalidArguments`, `Unsendable`) with the item's number; nothing is
+    written then that the caller's rollback does not take back.
+    """
+    connection = session.connection() if isinstance(session, Session) else session
+    _refuse(actor, then, shards)
+    constant = plain(dict(kwargs or {}), "kwargs")
+    batch = connection.scalar(_insert(actor, key, per, constant, shards, largest_slice, then))
+    if batch is None:
+        return _earlier(connection, key)
+    total = load(connection, batch, items, _Check(actor, per, constant))
+    connection.execute(sa.update(table).where(table.c.id == batch).values(total=total))
+    if total:
+        connection.execute(_cut(batch, total, _grain(total, shards)))
+    _send_shards(connection, batch, actor.queue, epoch=1, count=max(1, min(shards, total)))
+    return Batch(batch, total)
+
+
+def status(session: Place, batch: int) -> Progress:
+    """Return how far a batch is; raises `NoBatch`."""
+    found = progress.status(session, batch)
+    if found is None:
+        raise NoBatch(batch=batch)
+    return found
+
+
+def pause(session: Place, batch: int) -> None:
+    """Let nobody take more of it; slices that workers hold are finished. Raises `NoBatch` unless it runs."""
+    _change(session, batch, "paused", ("running",))
+
+
+def resume(session: Place, batch: int) -> None:
+    """Let workers take it again, by shard jobs of a new epoch; also for one that runs and whose shard jobs are gone."""
+    _restart(session, batch, ("running", "paused", "cancelled"))
+
+
+def cancel(session: Place, batch: int) -> None:
+    """End it as it is, without its callback; slices that workers hold are finished. `resume` would take it up again."""
+    _change(session, batch, "cancelled", ("running", "paused"), ended_at=sa.func.clock_timestamp())
+
+
+def retry(session: Place, batch: int) -> int:
+    """Take the dead items up again, from their first attempt; return how many. The batch will complete again."""
+    numbers = _execute(session, _REVIVE, {"batch": batch}).rowcount  # type: ignore[attr-defined]
+    if numbers:
+        _restart(session, batch, ("running", "paused", "complete", "cancelled"))
+    return int(numbers)
+
+
+class _Check:
+    """Hold each item against the actor's annotations, and say which one does not fit."""
+
+    def __init__(self, actor: Actor[..., Any], per: Per, kwargs: dict[str, Any]) -> None:
+        self._travelling = actor.arguments.travelling
+        self._per_slice = per == "slice"
+        self._kwargs = kwargs
+
+    def __call__(self, item: Any, number: int) -> Any:
+        try:
+            if self._per_slice:
+                return self._travelling(([item],), self._kwargs)[0][0][0]
+            return self._travelling((item,), self._kwargs)[0][0]
+        except SmenaError as error:
+            error.facts["item"] = number
+            raise type(error)(error.detail, **error.facts) from error
+
+
+_REVIVE: Final = sa.text("""
+WITH dead AS (DELETE FROM smena.batch_dead WHERE batch = :batch RETURNING number),
+     placed AS (SELECT number, number - row_number() OVER (ORDER BY number) AS run FROM dead),
+     cut AS (INSERT INTO smena.batch_slices (batch, first, last)
+             SELECT :batch, min(number), max(number) FROM placed GROUP BY run)
+SELECT number FROM dead
+""")
+
+
+def _refuse(actor: Actor[..., Any], then: Actor[..., Any] | None, shards: int) -> None:
+    if actor.is_async:
+        raise Misused("the actor of a batch is a plain function, not async", actor=actor.name)
+    if shards < 1:
+        raise Misused("a batch has at least one shard", shards=shards)
+    if then is not None:
+        then.arguments.travelling((), {"batch": 1, "total": 1, "done": 1, "dead": 0})
+
+
+def _insert(
+    actor: Actor[..., Any],
+    key: str | None,
+    per: Per,
+    kwargs: dict[str, Any],
+    shards: int,
+    largest_slice: int | None,
+    then: Actor[..., Any] | None,
+) -> Any:
+    origin = new_job(SHARD, actor.queue, (), {})
+    values = {
+        "key": key,
+        "actor": actor.name,
+        "queue": actor.queue,
+        "per": per,
+        "kwargs": kwargs,
+        "shards": shards,
+        "largest_slice": largest_slice,
+        "total": 0,
+        "then_actor": None if then is None else then.name,
+        "then_queue": None if then is None else then.queue,
+        "request_id": origin.request_id,
+        "traceparent": origin.traceparent,
+    }
+    return insert(table).values(values).on_conflict_do_nothing(index_elements=["key"]).returning(table.c.id)
+
+
+def _earlier(connection: sa.Connection, key: str | None) -> Batch:
+    row = connection.execute(sa.select(table.c.id, table.c.total).where(table.c.key == key)).one()
+    return Batch(row.id, row.total, is_new=False)
+
+
+def _grain(total: int, shards: int) -> int:
+    """Return how long the first slices are: many for each shard, so that a claim seldom has to part one."""
+    return max(1, min(LONGEST_SLICE, total // (shards * 8)))
+
+
+def _cut(batch: int, total: int, grain: int) -> sa.Insert:
+    first = sa.func.generate_series(0, total - 1, grain).column_valued("first")
+    last = sa.func.least(first + (grain - 1), total - 1)
+    return batch_slices.insert().from_select(["batch", "first", "last"], sa.select(sa.literal(batch), first, last))
+
+
+def _send_shards(connection: sa.Connection, batch: int, queue: str, epoch: int, count: int) -> None:
+    jobs: list[Job] = [new_job(SHARD, queue, (batch, epoch), {}) for _ in range(count)]
+    outbox.add(connection, *jobs)
+
+
+def _restart(session: Place, batch: int, states: tuple[str, ...]) -> None:
+    row = _change(session, batch, "running", states, epoch=table.c.epoch + 1, ended_at=None, done=None, dead=None)
+    connection = session.connection() if isinstance(session, Session) else session
+    _send_shards(connection, batch, row.queue, row.epoch, row.shards)
+
+
+def _change(session: Place, batch: int, state: str, states: tuple[str, ...], **values: Any) -> Any:
+    changed = sa.update(table).where(table.c.id == batch, table.c.state.in_(states)).values(state=state, **values)
+    row = _execute(session, changed.returning(table.c.queue, table.c.epoch, table.c.shards)).one_or_none()
+    if row is None:
+        raise NoBatch(batch=batch, wanted=" or ".join(states))
+    return row
+
+
+def _execute(session: Place, statement: sa.Executable, values: dict[str, Any] | None = None) -> sa.Result[Any]:
+    return session.execute(statement, values or {})

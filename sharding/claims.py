@@ -1,0 +1,246 @@
+"""Take slices of a batch under a lease and a term, keep them, and finish them only while they are ours.
+
+A slice is a row: a run of items that are neither done nor dead. A claim takes free rows (`FOR UPDATE SKIP LOCKED`,
+so claimers never wait for each other), parts the last one where it is too long, and holds them under a term that
+grows with every taking. Finishing deletes the rows *of that term*; fewer than were taken mean that somebody else
+has them by now: `ClaimLost`, and the transaction is rolled back (guarantee 3). The items themselves are never written
+again: a batch of a million leaves a few thousand dead rows, whoever holds a snapshot meanwhile.
+
+All times are the database's. What waits for a retry is a slice that nobody may take before its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from smena.errors import ClaimLost
+
+MOST_PIECES: Final = 32
+"""Rows that one claim takes at most: retries leave many short ones."""
+
+_TAKE: Final = sa.text("""
+WITH free AS (
+    SELECT s.id, s.first, s.last, s.attempt
+    FROM smena.batch_slices AS s
+    WHERE s.batch = :batch AND s.first >= :start AND s.lease_until <= clock_timestamp()
+      AND EXISTS (SELECT 1 FROM smena.batches WHERE id = :batch AND state = 'running' AND epoch = :epoch)
+    ORDER BY s.first
+    LIMIT :pieces
+    FOR UPDATE OF s SKIP LOCKED
+), measured AS (
+    SELECT *, last - first + 1 AS size, sum(last - first + 1) OVER (ORDER BY first) - (last - first + 1) AS before
+    FROM free
+), wanted AS (
+    SELECT id, first, last, attempt, CASE WHEN size * 2 <= (:items - before) * 3 THEN last
+                                          ELSE first + CAST(:items - before AS bigint) - 1 END AS upto
+    FROM measured WHERE before = 0 OR before * 4 <= :items * 3
+), taken AS (
+    UPDATE smena.batch_slices AS s
+    SET owner = :owner, term = s.term + 1, last = w.upto,
+        lease_until = clock_timestamp() + make_interval(secs => :lease_s)
+    FROM wanted AS w WHERE s.id = w.id
+    RETURNING s.id, s.term, s.first, s.last, s.attempt
+), rest AS (
+    INSERT INTO smena.batch_slices (batch, first, last, attempt)
+    SELECT :batch, upto + 1, last, attempt FROM wanted WHERE upto < last
+)
+SELECT id, term, first, last, attempt,
+       (SELECT '[' || string_agg(CAST(item AS text), ',' ORDER BY number) || ']'
+        FROM smena.batch_items WHERE batch = :batch AND number BETWEEN taken.first AND taken.last) AS items
+FROM taken ORDER BY first
+""")
+_CLAIMS: Final = "unnest(CAST(:ids AS bigint[]), CAST(:terms AS int[])) AS c(id, term)"
+_RENEW: Final = sa.text(f"""
+UPDATE smena.batch_slices AS s SET lease_until = clock_timestamp() + make_interval(secs => :lease_s)
+FROM {_CLAIMS} WHERE s.id = c.id AND s.term = c.term
+RETURNING s.id
+""")  # noqa: S608 - constants
+_RELEASE: Final = sa.text(f"""
+UPDATE smena.batch_slices AS s SET owner = NULL, lease_until = 'epoch'
+FROM {_CLAIMS} WHERE s.id = c.id AND s.term = c.term
+""")  # noqa: S608 - constants
+_FINISH: Final = sa.text(
+    f"DELETE FROM smena.batch_slices AS s USING {_CLAIMS} WHERE s.id = c.id AND s.term = c.term"  # noqa: S608
+)
+_MARK: Final = sa.text("""
+INSERT INTO smena.batch_marks (batch, number)
+SELECT batch, :number FROM smena.batch_slices WHERE id = :id AND term = :term FOR KEY SHARE
+""")
+_MARKED: Final = sa.text(
+    "SELECT number FROM smena.batch_marks WHERE batch = :batch AND number BETWEEN :first AND :last"
+)
+_AGAIN: Final = sa.text("""
+INSERT INTO smena.batch_slices (batch, first, last, attempt, lease_until)
+SELECT :batch, r.first, r.last, r.attempt,
+       CASE WHEN r.wait_s > 0 THEN clock_timestamp() + make_interval(secs => r.wait_s) ELSE 'epoch' END
+FROM unnest(CAST(:firsts AS bigint[]), CAST(:lasts AS bigint[]), CAST(:attempts AS int[]),
+            CAST(:waits_s AS float8[])) AS r(first, last, attempt, wait_s)
+""")
+_DEAD: Final = sa.text("""
+INSERT INTO smena.batch_dead (batch, number, attempts, reason, error_class, error_text, traceback, fingerprint)
+SELECT :batch, * FROM unnest(CAST(:numbers AS bigint[]), CAST(:attempts AS int[]), CAST(:reasons AS text[]),
+    CAST(:error_classes AS text[]), CAST(:error_texts AS text[]), CAST(:tracebacks AS text[]),
+    CAST(:fingerprints AS text[]))
+ON CONFLICT DO NOTHING
+""")
+
+
+class Piece(NamedTuple):
+    """A run of items that we hold: (``id``, ``term``) is the handle, ``items`` are decoded, from ``first`` on."""
+
+    id: int
+    term: int
+    first: int
+    last: int
+    attempt: int
+    items: list[Any]
+
+
+class Again(NamedTuple):
+    """A run of items that is to be taken again, no sooner than ``wait_s`` from now."""
+
+    first: int
+    last: int
+    attempt: int
+    wait_s: float = 0.0
+
+
+class DeadItem(NamedTuple):
+    """An item that ended without its effect; ``attempts`` counts the last one too."""
+
+    number: int
+    attempts: int
+    reason: str
+    error_class: str | None = None
+    error_text: str | None = None
+    traceback: str | None = None
+    fingerprint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a claimer asks for: how many items, of which batch in which epoch, for how long.
+
+    ``start`` is where to look first: a claimer goes on behind its last claim, over no dead rows of its own.
+    """
+
+    batch: int
+    epoch: int
+    owner: str
+    lease_s: float
+    items: int
+    start: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Slices that were taken together; ``bytes`` is the size of their items as text."""
+
+    batch: int
+    pieces: tuple[Piece, ...]
+    bytes: int
+
+    @property
+    def size(self) -> int:
+        """Return how many items it holds."""
+        return sum(len(piece.items) for piece in self.pieces)
+
+    def handles(self) -> dict[str, list[int]]:
+        """Return the parameters by which statements name what is held."""
+        return {"ids": [piece.id for piece in self.pieces], "terms": [piece.term for piece in self.pieces]}
+
+
+def take(connection: sa.Connection, wish: Wish) -> Claim | None:
+    """Take what is free, up to about the wished number of items; None where nothing is, from ``start`` on."""
+    values = {
+        "batch": wish.batch,
+        "epoch": wish.epoch,
+        "owner": wish.owner,
+        "lease_s": wish.lease_s,
+        "items": wish.items,
+        "start": wish.start,
+        "pieces": min(MOST_PIECES, wish.items),
+    }
+    rows = connection.execute(_TAKE, values).all()
+    if not rows:
+        return None
+    pieces = tuple(
+        Piece(row.id, row.term, row.first, row.last, row.attempt, msgspec.json.decode(row.items)) for row in rows
+    )
+    return Claim(wish.batch, pieces, sum(len(row.items) for row in rows))
+
+
+def renew(connection: sa.Connection, handles: Iterable[tuple[int, int]], lease_s: float) -> set[int]:
+    """Make slices, named by (id, term), ours for ``lease_s`` from now; return the ids of those that still are."""
+    named = list(handles)
+    values = {"ids": [each for each, _ in named], "terms": [term for _, term in named], "lease_s": lease_s}
+    return set(connection.scalars(_RENEW, values))
+
+
+def release(connection: sa.Connection, claim: Claim) -> None:
+    """Give everything back as it was taken, in one statement; nothing for what is not ours any more."""
+    connection.execute(_RELEASE, claim.handles())
+
+
+def finish(
+    within: sa.Connection | Session, claim: Claim, again: Sequence[Again] = (), dead: Sequence[DeadItem] = ()
+) -> None:
+    """Settle all items of the claim: ``again`` and ``dead`` are named, all others are done; raises `ClaimLost`.
+
+    The last statement before the commit.
+    """
+    if again:
+        within.execute(_AGAIN, {"batch": claim.batch} | _again_values(again))
+    if dead:
+        within.execute(_DEAD, {"batch": claim.batch} | _dead_values(dead))
+    gone = _changed(within, _FINISH, claim.handles())
+    if gone != len(claim.pieces):
+        raise ClaimLost(batch=claim.batch, slices=len(claim.pieces), ours=gone)
+
+
+def mark(within: sa.Connection | Session, piece: Piece, number: int) -> None:
+    """Note, in the transaction of its effect, that an item is done; raises `ClaimLost` where it is not ours any more.
+
+    The last statement before the commit: it holds the slice's row `FOR KEY SHARE`, so a takeover waits for it.
+    """
+    values = {"id": piece.id, "term": piece.term, "number": number}
+    if _changed(within, _MARK, values) == 0:
+        raise ClaimLost(item=number, term=piece.term)
+
+
+def marked(connection: sa.Connection, batch: int, piece: Piece) -> set[int]:
+    """Return which items of the piece were done by an owner that did not come to finish it."""
+    return set(connection.scalars(_MARKED, {"batch": batch, "first": piece.first, "last": piece.last}))
+
+
+def runs(numbers: Iterable[int], attempt: int, wait_s: float = 0.0) -> list[Again]:
+    """Return items, named in rising order, as the fewest runs."""
+    found: list[Again] = []
+    for number in numbers:
+        if found and found[-1].last == number - 1:
+            found[-1] = found[-1]._replace(last=number)
+        else:
+            found.append(Again(number, number, attempt, wait_s))
+    return found
+
+
+def _changed(within: sa.Connection | Session, statement: sa.TextClause, values: dict[str, Any]) -> int:
+    result = within.execute(statement, values)
+    return result.rowcount if isinstance(result, sa.CursorResult) else 0
+
+
+def _again_values(again: Sequence[Again]) -> dict[str, list[Any]]:
+    firsts, lasts, attempts, waits = zip(*again, strict=True)
+    return {"firsts": list(firsts), "lasts": list(lasts), "attempts": list(attempts), "waits_s": list(waits)}
+
+
+def _dead_values(dead: Sequence[DeadItem]) -> dict[str, list[Any]]:
+    columns = [list(column) for column in zip(*dead, strict=True)]
+    names = ("numbers", "attempts", "reasons", "error_classes", "error_texts", "tracebacks", "fingerprints")
+    return dict(zip(names, columns, strict=True))

@@ -1,0 +1,92 @@
+"""Bring a batch's items into their table, whatever they come from, in bounded memory.
+
+Items are numbered from 0 in the order they come in. A query's rows go from table to table inside PostgreSQL; all
+else travels by COPY, in pieces, so that neither memory nor any one statement's time grows with the batch.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import psycopg
+import sqlalchemy as sa
+
+from smena.errors import Misused
+from smena.store.tables import batch_items
+
+PIECE_ITEMS: Final = 10_000
+PIECE_BYTES: Final = 4 * 1024 * 1024
+"""What one COPY carries at most, but for the last item of a piece."""
+
+Source = Iterable[Any] | sa.Select[Any] | sa.CompoundSelect[Any] | Path
+"""Items, a query, or a file: `.jsonl` a JSON value a line, `.csv` a dict a row (named by its head), else text lines."""
+
+Travelling = Callable[[Any, int], Any]
+"""Return an item as JSON values, or raise for what cannot travel; it is told the item's number."""
+
+
+def load(connection: sa.Connection, batch: int, source: Source, travelling: Travelling) -> int:
+    """Write the items of ``source``; return how many.
+
+    A query's rows are not checked here: one column is the item itself, several are an object by their names.
+    """
+    if isinstance(source, sa.Select | sa.CompoundSelect):
+        return connection.execute(_selected(batch, source), execution_options={"preserve_rowcount": True}).rowcount
+    items = _of_file(source) if isinstance(source, Path) else source
+    if isinstance(items, str | bytes | dict) or not isinstance(items, Iterable):
+        raise Misused(
+            "a batch is opened of many items: a list, a generator, a query or a file", got=type(items).__name__
+        )
+    driver = connection.connection.driver_connection
+    if not isinstance(driver, psycopg.Connection):
+        raise Misused("a batch is opened through psycopg 3 (postgresql+psycopg://)", got=type(driver).__name__)
+    return _copy(driver, batch, iter(items), travelling)
+
+
+def _selected(batch: int, query: sa.Select[Any] | sa.CompoundSelect[Any]) -> sa.Insert:
+    rows = query.subquery("source")
+    columns = list(rows.c)
+    item = sa.func.to_json(columns[0]) if len(columns) == 1 else sa.func.row_to_json(rows.table_valued())
+    number = sa.func.row_number().over() - 1
+    numbered = sa.select(sa.literal(batch, sa.BigInteger), number, item).select_from(rows)
+    return batch_items.insert().from_select(["batch", "number", "item"], numbered)
+
+
+def _copy(driver: psycopg.Connection[Any], batch: int, items: Iterator[Any], travelling: Travelling) -> int:
+    number = 0
+    with driver.cursor() as cursor:
+        while piece := _piece(batch, items, number, travelling):
+            with cursor.copy("COPY smena.batch_items (batch, number, item) FROM STDIN") as copy:
+                copy.write(b"".join(piece))
+            number += len(piece)
+    return number
+
+
+def _piece(batch: int, items: Iterator[Any], number: int, travelling: Travelling) -> list[bytes]:
+    """Take the next lines for COPY; JSON holds no tab and no end of line, so only its backslashes are escaped."""
+    encode = msgspec.json.Encoder().encode
+    lines: list[bytes] = []
+    size = 0
+    for item in items:
+        text = encode(travelling(item, number)).replace(b"\\", b"\\\\")
+        lines.append(b"%d\t%d\t%b\n" % (batch, number, text))
+        number += 1
+        size += len(text)
+        if len(lines) >= PIECE_ITEMS or size >= PIECE_BYTES:
+            break
+    return lines
+
+
+def _of_file(path: Path) -> Iterator[Any]:
+    with path.open(encoding="utf-8", newline="") as file:
+        if path.suffix == ".csv":
+            yield from csv.DictReader(file)
+            return
+        for line in file:
+            text = line.rstrip("\r\n")
+            if text:
+                yield msgspec.json.decode(text) if path.suffix == ".jsonl" else text
