@@ -72,13 +72,13 @@ class Settlements:
     def write(self, job_id: str, attempt: int, message: StoredMessage) -> bool:
         """Settle the attempt; return False where another copy was first, whose message stands."""
         with self._database.transaction() as connection:
-            return connection.execute(_WRITE, _row(job_id, attempt, message)).first() is not None
+            return connection.execute(_WRITE, row_of(job_id, attempt, message)).first() is not None
 
     def write_many(self, messages: Sequence[tuple[Attempt, StoredMessage]]) -> set[Attempt]:
         """Settle many at once; return those that were not settled before. Of one attempt, the first counts."""
         if not messages:
             return set()
-        rows = [_row(*attempt, message) for attempt, message in messages]
+        rows = [row_of(*attempt, message) for attempt, message in messages]
         with self._database.transaction() as connection:
             return {(row.job_id, row.attempt) for row in connection.execute(_WRITE_MANY, rows)}
 
@@ -101,7 +101,8 @@ class Settlements:
             return delete_some(connection, settlements, older_than(settlements.c.created_at, keep_s), limit)
 
 
-def _row(job_id: str, attempt: int, message: StoredMessage) -> dict[str, Any]:
+def row_of(job_id: str, attempt: int, message: StoredMessage) -> dict[str, Any]:
+    """Return the row of a settled attempt."""
     return {
         "job_id": job_id,
         "attempt": attempt,

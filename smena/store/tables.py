@@ -306,3 +306,59 @@ batch_dead = sa.Table(
     sa.Column("died_at", _TIME, nullable=False, server_default=_NOW),
 )
 """Items that ended without their effect, and why."""
+ordered_queues = sa.Table(
+    "ordered_queues",
+    metadata,
+    sa.Column("queue", _KEY, primary_key=True),
+    sa.Column("partitions", sa.Integer, nullable=False),
+    sa.Column("since", _TIME, nullable=False, server_default=_NOW),
+)
+"""How many partitions each ordered queue has; only a command changes it."""
+
+key_holds = sa.Table(
+    "key_holds",
+    metadata,
+    sa.Column("queue", _KEY, primary_key=True),
+    sa.Column("key", _KEY, primary_key=True),
+    sa.Column("partition", sa.Integer, nullable=False),
+    sa.Column("why", sa.Text, nullable=False),
+    # The error, or what it was put off for.
+    sa.Column("reason", sa.Text, nullable=False),
+    # The job that holds its key up.
+    sa.Column("job_id", _KEY, nullable=False),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("attempt", sa.Integer, nullable=False),
+    sa.Column("held_at", _TIME, nullable=False, server_default=_NOW),
+    # Empty while the key is blocked by a death: an operator says how it goes on.
+    sa.Column("due_at", _TIME),
+    # An operator has done so; the partition's owner has still to see it.
+    sa.Column("released", sa.Boolean, nullable=False, server_default=sa.text("false")),
+    # The dead letter of a job that blocks its key, sent if it is skipped.
+    sa.Column("letter_routing_key", sa.Text),
+    sa.Column("letter_properties", AnyJson),
+    sa.CheckConstraint("why IN ('retry', 'snooze', 'blocked')", name="why_check"),
+    sa.Index("key_holds_partition_idx", "queue", "partition"),
+    sa.Index("key_holds_released_idx", "queue", postgresql_where=sa.text("released")),
+)
+"""Keys of ordered queues that wait, why and until when; other keys of their partitions go on."""
+
+key_parked = sa.Table(
+    "key_parked",
+    metadata,
+    # The order within a key.
+    sa.Column("seq", sa.BigInteger, sa.Identity(always=True), primary_key=True),
+    sa.Column("queue", _KEY, nullable=False),
+    sa.Column("partition", sa.Integer, nullable=False),
+    sa.Column("key", _KEY, nullable=False),
+    sa.Column("job_id", _KEY, nullable=False),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("attempt", sa.Integer, nullable=False),
+    sa.Column("snoozes", sa.Integer, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+    sa.Column("properties", AnyJson, nullable=False),
+    sa.Column("parked_at", _TIME, nullable=False, server_default=_NOW),
+    sa.UniqueConstraint("queue", "job_id"),
+    sa.Index("key_parked_key_idx", "queue", "key", "seq"),
+    sa.Index("key_parked_partition_idx", "queue", "partition"),
+)
+"""Jobs of held keys: the one that holds its key up, and behind it those that came later, in their order."""
