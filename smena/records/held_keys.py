@@ -131,8 +131,8 @@ class HeldKeys:
     def write(self, place: Place, changes: Changes) -> Written:
         """Make what was decided durable, all or nothing, under the term."""
         with self._database.transaction() as connection:
-            copies = _behind(connection, place, changes.behind)
             _hold(connection, place, changes.holds)
+            copies = _behind(connection, place, changes.behind)
             _settle(connection, place, changes)
             heads = _take_off(connection, place, changes.over)
             terms.fence(connection, place.term)

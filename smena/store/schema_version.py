@@ -14,10 +14,10 @@ import sqlalchemy as sa
 
 from smena.errors import Misconfigured, SchemaTooOld
 
-NEEDED: Final = 3
+NEEDED: Final = 4
 """The newest before-deploy revision of this build."""
 
-KNOWN: Final = 3
+KNOWN: Final = 4
 """The newest revision of this build, after-deploy ones included."""
 
 TABLE: Final = "version"

@@ -306,15 +306,6 @@ batch_dead = sa.Table(
     sa.Column("died_at", _TIME, nullable=False, server_default=_NOW),
 )
 """Items that ended without their effect, and why."""
-ordered_queues = sa.Table(
-    "ordered_queues",
-    metadata,
-    sa.Column("queue", _KEY, primary_key=True),
-    sa.Column("partitions", sa.Integer, nullable=False),
-    sa.Column("since", _TIME, nullable=False, server_default=_NOW),
-)
-"""How many partitions each ordered queue has; only a command changes it."""
-
 key_holds = sa.Table(
     "key_holds",
     metadata,

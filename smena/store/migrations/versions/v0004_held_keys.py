@@ -1,4 +1,4 @@
-"""Make the tables of ordered queues: their partitions, the keys that are held, and the jobs that wait for them."""
+"""Make the tables of held keys, and of the jobs that wait for them."""
 
 from datetime import datetime
 
@@ -14,14 +14,6 @@ SCHEMA = "smena"
 
 def upgrade() -> None:
     """Make them."""
-    op.create_table(
-        "ordered_queues",
-        _key("queue"),
-        sa.Column("partitions", sa.Integer, nullable=False),
-        _now("since"),
-        sa.PrimaryKeyConstraint("queue", name="ordered_queues_pkey"),
-        schema=SCHEMA,
-    )
     _holds()
     _parked()
 
