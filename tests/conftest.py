@@ -6,4 +6,5 @@ pytest_plugins = [
     "tests.fixtures.fix_services",
     "tests.fixtures.fix_database",
     "tests.fixtures.fix_proxy",
+    "tests.fixtures.fix_pooler",
 ]

@@ -114,6 +114,15 @@ class Database:
         """Open a connection of its own beside the pool (LISTEN, COPY, a session lock); the caller closes it."""
         return HoldableConnection.connect(self._conninfo, autocommit=autocommit)
 
+    def alone(self) -> sa.Connection:
+        """Open a connection of its own beside the pool, for rows and a session lock together; the caller closes it.
+
+        Every statement commits by itself: nothing that freezes between two of them holds anything up.
+        """
+        engine = sa.create_engine("postgresql+psycopg://", creator=self.connect, poolclass=sa.NullPool)
+        with translated():
+            return engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+
     def session(self) -> Session:
         """Return a session in no transaction yet; the caller commits and closes it."""
         return Session(self.engine, expire_on_commit=False)

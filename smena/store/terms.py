@@ -38,6 +38,13 @@ ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, term = l.term + 1, expi
 WHERE l.expires_at <= clock_timestamp()
 RETURNING term
 """)
+# A holder known to be gone is not waited for. The row must still be his: of several successors one comes first.
+_SUCCEED: Final = sa.text("""
+UPDATE smena.leases
+SET owner = :owner, term = term + 1, expires_at = clock_timestamp() + make_interval(secs => :lease_s)
+WHERE name = :lease AND owner = :gone AND term = :number
+RETURNING term
+""")
 _OURS: Final = "WHERE name = :lease AND owner = :owner AND term = :number"
 _RENEW: Final = sa.text(
     f"UPDATE smena.leases SET expires_at = clock_timestamp() + make_interval(secs => :lease_s) {_OURS}"  # noqa: S608
@@ -50,6 +57,13 @@ def take(connection: sa.Connection, lease: str, owner: str, lease_s: float) -> T
     """Take a lease that is free or has run out, under a new term; None while another's lasts."""
     number = connection.scalar(_TAKE, {"lease": lease, "owner": owner, "lease_s": lease_s})
     return None if number is None else Term(lease, owner, number)
+
+
+def succeed(connection: sa.Connection, gone: Term, owner: str, lease_s: float) -> Term | None:
+    """Take a lease from a holder that is known to be gone, under a new term; None if another came first."""
+    given = {"lease": gone.lease, "gone": gone.owner, "number": gone.number, "owner": owner, "lease_s": lease_s}
+    number = connection.scalar(_SUCCEED, given)
+    return None if number is None else Term(gone.lease, owner, number)
 
 
 def renew(connection: sa.Connection, term: Term, lease_s: float) -> None:

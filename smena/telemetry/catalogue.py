@@ -258,6 +258,30 @@ JOB_STRUCK = Event(
     },
 )
 
+_LEADER: Final[Mapping[str, str]] = {"duty": "what is led", "term": "number of the term, which only grows"}
+LEADER_BECAME = Event("leader.became", "info", "This process leads from now on.", _LEADER)
+LEADER_LOST = Event(
+    "leader.lost",
+    "warning",
+    "This process leads no more.",
+    {
+        **_LEADER,
+        "reason": "resigned, taken, expired or session_lost",
+        "held_s": "how long it led",
+        "error": "what the store said, if that was why",
+    },
+)
+LEADER_PASSED_OVER = Event(
+    "leader.passed_over", "debug", "This process stood for a leadership and did not get it.", {"duty": "what is led"}
+)
+LEADER_RENEWED = Event("leader.renewed", "debug", "This process goes on leading.", _LEADER)
+LEADER_UNSURE = Event(
+    "leader.unsure",
+    "warning",
+    "A leadership could not be renewed and is tried again; it ends by itself when its time runs out.",
+    {**_LEADER, **_ERROR},
+)
+
 LIFE_LOST = Event(
     "life.lost",
     "warning",

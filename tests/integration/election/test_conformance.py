@@ -1,0 +1,177 @@
+"""Every backend of an election keeps the same promises (guarantee 3)."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from operator import ne
+
+import pytest
+
+from smena.errors import TermLost
+from smena.guarantees.election.contract import Reason
+from smena.guarantees.election.leadership import Leadership, NotLeading
+from smena.store import terms
+from smena.telemetry import events
+from smena.telemetry.event import Occurrence
+from tests.fixtures.eventually import eventually
+from tests.fixtures.fix_proxy import Proxied
+
+from .backends import LEASE_S
+from .conftest import Ground, SteppedClock, led, stopped
+
+LONG_S = 120.0
+"""A lease, with tries far apart, that no test outlasts: who leads within it was told, and did not wait for its end."""
+
+
+def test_one_of_many_leads_and_each_next_one_under_a_greater_term(
+    ground: Ground, leader_of: Callable[..., Leadership]
+) -> None:
+    candidates = [ground.candidate() for _ in range(3)]
+    seen = 0
+    for _ in range(3):
+        leader = leader_of(*candidates)
+        term = leader.term()
+        assert term is not None
+        assert term > seen
+        assert ground.term_in_row() == term
+        seen = term
+        leader.resign()
+        eventually(leader.term, until=partial(ne, term))
+
+
+def test_a_leader_goes_on_under_one_term_for_many_leases(ground: Ground) -> None:
+    leader, other = ground.candidate(lease_s=0.8), ground.candidate(lease_s=0.8)
+    first = led(leader) if leader.term() else eventually(lambda: leader.term() or other.term())
+    renewed: list[Occurrence] = []
+    leave = events.subscribe(renewed.append, only=[events.LEADER_RENEWED])
+    eventually(lambda: len(renewed) >= 10)
+    leave()
+    assert {leader.term(), other.term()} == {first, None}
+
+
+def test_p32_the_seat_of_a_killed_leader_is_taken_by_another(ground: Ground) -> None:
+    holder = ground.holder()
+    term = holder.leads()
+    candidate = ground.candidate()
+    holder.kill()
+    assert led(candidate) > term
+
+
+def test_p37_a_leader_that_was_frozen_past_its_lease_writes_nothing_more(ground: Ground) -> None:
+    holder = ground.holder()
+    term = holder.leads()
+    eventually(lambda: ground.written(term))
+    candidate = ground.candidate()
+    holder.freeze()
+    assert led(candidate) > term
+    written = ground.written(term)
+    holder.thaw()
+    eventually(lambda: any(line.startswith(f"lost {term}") for line in holder.said))
+    eventually(lambda: f"refused {term}" in holder.said)
+    assert ground.written(term) == written
+    assert candidate.term() is not None
+
+
+def test_a_leader_that_is_cut_off_stops_by_itself_and_another_leads(
+    ground: Ground, proxied: Callable[[str], Proxied]
+) -> None:
+    proxy, address = proxied(ground.address)
+    holder = ground.candidate(address)
+    term = led(holder)
+    candidate = ground.candidate()
+    proxy.refuse()
+    try:
+        assert led(candidate) > term
+        eventually(lambda: holder.term() is None)
+    finally:
+        proxy.heal()
+        stopped(holder)  # before its proxy goes
+
+
+def test_a_silent_leader_has_stopped_before_another_leads(ground: Ground, proxied: Callable[[str], Proxied]) -> None:
+    proxy, address = proxied(ground.address)
+    holder = ground.candidate(address)
+    led(holder)
+    candidate = ground.candidate()
+    proxy.deafen()
+    try:
+        at_once = eventually(lambda: (candidate.term(), holder.term()), until=lambda both: both[0] is not None)
+        assert at_once[1] is None
+    finally:
+        proxy.heal()
+        stopped(holder)  # before its proxy goes
+
+
+@pytest.mark.parametrize("step", [timedelta(days=1), timedelta(days=-1)])
+def test_a_wall_clock_that_steps_changes_nothing(ground: Ground, step: timedelta) -> None:
+    leaders_clock, others_clock = SteppedClock(), SteppedClock()
+    leader = ground.candidate(clock=leaders_clock)
+    term = led(leader)
+    other = ground.candidate(clock=others_clock)
+    leaders_clock.ahead, others_clock.ahead = step, -step
+    renewed: list[Occurrence] = []
+    leave = events.subscribe(renewed.append, only=[events.LEADER_RENEWED])
+    eventually(lambda: len(renewed) >= 4)
+    leave()
+    assert (leader.term(), other.term()) == (term, None)
+
+
+def test_after_a_restart_of_the_store_somebody_leads_and_terms_go_on(
+    ground: Ground, leader_of: Callable[..., Leadership]
+) -> None:
+    candidates = [ground.candidate(), ground.candidate()]
+    term = leader_of(*candidates).term() or 0
+    ground.restart_store()
+    leader = leader_of(*candidates)
+    eventually(lambda: leader.term() == ground.term_in_row())
+    assert (leader.term() or 0) >= term
+
+
+def test_who_resigns_is_followed_at_once_without_waiting_for_a_lease_or_a_try(ground: Ground) -> None:
+    leader = ground.candidate(lease_s=LONG_S, retry_s=LONG_S / 3)
+    led(leader)
+    other = ground.candidate(lease_s=LONG_S, retry_s=LONG_S / 3)
+    leader.resign()
+    assert led(other)
+
+
+def test_what_is_led_is_told_to_end_when_the_leadership_is_over(ground: Ground) -> None:
+    leader = ground.candidate()
+    seen: list[Reason | None] = []
+
+    def work() -> None:
+        with leader.lead() as tenure:
+            tenure.check()
+            leader.resign()
+            assert tenure.lost.wait(60)
+            seen.append(tenure.reason)
+
+    with pytest.raises(TermLost):
+        work()
+    assert seen == [Reason.RESIGNED]
+
+
+def test_who_does_not_lead_leads_no_block(ground: Ground) -> None:
+    led(ground.candidate())
+    other = ground.candidate()
+    with pytest.raises(NotLeading), other.lead(0.1):
+        raise AssertionError("it does not lead")
+
+
+def test_a_leader_that_was_relieved_and_does_not_know_it_yet_cannot_commit(ground: Ground) -> None:
+    leader = ground.candidate(lease_s=LONG_S)
+    led(leader)
+    tenure = leader.tenure
+    assert tenure is not None
+    leader.resign()
+    led(ground.candidate(lease_s=LONG_S))
+    with pytest.raises(TermLost), ground.database.transaction() as connection:
+        terms.fence(connection, tenure.term)
+
+
+def test_a_leaders_lease_is_the_longest_it_believes(ground: Ground) -> None:
+    leader = ground.candidate()
+    led(leader)
+    tenure = leader.tenure
+    assert tenure is not None
+    assert tenure.left_s() <= LEASE_S * 0.9

@@ -1,0 +1,56 @@
+"""What a leader may believe, and when its service gives up: no store is asked here."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from smena.clock import MovedClock
+from smena.errors import Misconfigured, TermLost
+from smena.guarantees.election.contract import Reason
+from smena.guarantees.election.tenure import Tenure
+from smena.guarantees.election.timing import Timing
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_a_tenure_is_over_when_its_time_has_run_out_though_nobody_says_so() -> None:
+    clock = MovedClock(START)
+    tenure = Tenure("leader:x", 1, 9.0, clock)
+    clock.advance(8.9)
+    tenure.check()
+    clock.advance(0.1)
+    assert not tenure.holds()
+    with pytest.raises(TermLost):
+        tenure.check()
+
+
+def test_a_renewal_counts_from_when_it_was_asked_for() -> None:
+    clock = MovedClock(START)
+    tenure = Tenure("leader:x", 1, 9.0, clock)
+    asked_s = clock.monotonic()
+    clock.advance(5.0)  # the answer took that long
+    tenure.renew(asked_s, 9.0)
+    assert tenure.left_s() == 4.0
+
+
+def test_who_wants_to_know_of_the_end_is_told_once_also_when_it_comes_late() -> None:
+    told: list[str] = []
+    tenure = Tenure("leader:x", 1, 9.0, MovedClock(START))
+    tenure.at_end(lambda: told.append("early"))
+    tenure.end(Reason.TAKEN)
+    tenure.end(Reason.RESIGNED)
+    tenure.at_end(lambda: told.append("late"))
+    assert told == ["early", "late"]
+    assert tenure.reason is Reason.TAKEN
+
+
+def test_a_leader_stops_before_its_lease_ends_and_renews_in_time_for_another_try() -> None:
+    timing = Timing(lease_s=30, retry_s=2)
+    assert timing.belief_s < timing.lease_s
+    assert 2 * timing.renew_every_s + timing.retry_s < timing.belief_s
+
+
+@pytest.mark.parametrize("retry_s", [0.0, 11.0])
+def test_times_that_leave_no_try_are_refused(retry_s: float) -> None:
+    with pytest.raises(Misconfigured):
+        Timing(lease_s=30, retry_s=retry_s)
