@@ -26,7 +26,8 @@ _BEGIN: Final = b"""
 INSERT INTO smena.partition_groups (name, partitions) VALUES (%(group)s, %(partitions)s) ON CONFLICT DO NOTHING
 """
 _LEASES: Final = b"""
-INSERT INTO smena.leases (name, term, expires_at) SELECT name, 0, clock_timestamp() FROM unnest(%(names)s) AS name
+INSERT INTO smena.leases (name, term, expires_at)
+SELECT name, 0, clock_timestamp() FROM unnest(%(names)s::text[]) AS name
 ON CONFLICT DO NOTHING
 """
 _LOOK: Final = f"""

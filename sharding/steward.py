@@ -85,13 +85,13 @@ class Steward(Loop):
         self._cue.clear()
         with self._line.open() as connection:
             self._release(connection)
-            if self._leaving.is_set():
-                waits = not self._leave(connection)
+            do_our_part = self._leave if self._leaving.is_set() else self._take_part
+            if do_our_part(connection):
+                self._pause.reset()
+                rest_s = POLL_S
             else:
-                waits = not self._take_part(connection)
-        if not waits:
-            self._pause.reset()
-        self._cue.wait(self._pause.next_s() if waits else POLL_S)
+                rest_s = self._pause.next_s()
+        self._cue.wait(rest_s)
 
     def _release(self, connection: psycopg.Connection[object]) -> None:
         let_go = self._tenures.let_go()

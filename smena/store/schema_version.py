@@ -14,10 +14,10 @@ import sqlalchemy as sa
 
 from smena.errors import Misconfigured, SchemaTooOld
 
-NEEDED: Final = 4
+NEEDED: Final = 5
 """The newest before-deploy revision of this build."""
 
-KNOWN: Final = 4
+KNOWN: Final = 5
 """The newest revision of this build, after-deploy ones included."""
 
 TABLE: Final = "version"

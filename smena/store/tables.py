@@ -353,3 +353,32 @@ key_parked = sa.Table(
     sa.Index("key_parked_partition_idx", "queue", "partition"),
 )
 """Jobs of held keys: the one that holds its key up, and behind it those that came later, in their order."""
+
+partition_groups = sa.Table(
+    "partition_groups",
+    metadata,
+    sa.Column("name", _KEY, primary_key=True),
+    # Fixed: a key's partition follows from it.
+    sa.Column("partitions", sa.Integer, nullable=False),
+    # Grows with each plan; a plan is written only over the one it was made from.
+    sa.Column("generation", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    # The members it is made for, and each partition's owner as a number among them.
+    sa.Column("plan", sa.JSON),
+    sa.Column("planned_at", _TIME, nullable=False, server_default=_NOW),
+)
+"""Key spaces cut into partitions, and who should own which; who does is in ``leases``."""
+
+members = sa.Table(
+    "members",
+    metadata,
+    sa.Column("group_name", _KEY, primary_key=True),
+    # A random id per boot; a name would hide that its owner died and came back (P32).
+    sa.Column("member", _KEY, primary_key=True),
+    sa.Column("worker", sa.Text, nullable=False),
+    sa.Column("joined_at", _TIME, nullable=False, server_default=_NOW),
+    # In no index: a heartbeat is a heap-only update.
+    sa.Column("expires_at", _TIME, nullable=False),
+    # It hands over what it holds and takes no share any more.
+    sa.Column("leaving", sa.Boolean, nullable=False, server_default=sa.text("false")),
+)
+"""Processes that work the partitions of a group; a row lives as long as its heartbeats."""

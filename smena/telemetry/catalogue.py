@@ -24,6 +24,7 @@ _CHILD: Final[Mapping[str, str]] = {
     "post": "which of the role's places, such as worker-0",
     "child": "process id of the child",
 }
+_PARTITION: Final[Mapping[str, str]] = {"group": "name of the group", "partition": "its number", "term": "the term"}
 _ERROR: Final[Mapping[str, str]] = {"error": "class and text of the error, cut at 2 kB"}
 
 ARCHIVIST_MOVED = Event(
@@ -358,6 +359,32 @@ OUTBOX_PARKED = Event(
     {"job": "id of the job", "actor": "name of the actor", "reason": "code of the reason", **_ERROR},
 )
 OUTBOX_SENT = Event("outbox.sent", "debug", "Outbox rows were confirmed by the broker.", {"rows": "how many"})
+
+PARTITION_BEGUN = Event("partition.begun", "debug", "A partition is ours from now on.", {**_PARTITION})
+PARTITION_COUNT_DIFFERS = Event(
+    "partition.count_differs",
+    "error",
+    "A group has another number of partitions than this process was told; it owns none of them.",
+    {"group": "name of the group", "declared": "partitions by this process", "found": "partitions by the database"},
+)
+PARTITION_GIVEN_UP = Event("partition.given_up", "debug", "A partition was handed over in order.", {**_PARTITION})
+PARTITION_LOST = Event(
+    "partition.lost",
+    "warning",
+    "A partition's lease ended under us; nothing that is written under its term after that is kept.",
+    {**_PARTITION, "why": "lapsed (not renewed in time), taken (by another), failed or stopped"},
+)
+PARTITION_PLANNED = Event(
+    "partition.planned",
+    "info",
+    "Members came or went, and who should own which partition was decided anew.",
+    {
+        "group": "name of the group",
+        "generation": "number of the plan",
+        "members": "members that live",
+        "moved": "partitions that change their owner",
+    },
+)
 
 POOL_BROKEN = Event(
     "pool.broken",
