@@ -50,6 +50,20 @@ def test_the_books_of_the_current_folder_are_found_by_every_command_that_reads_t
         assert ended.exit_code == 0, (command, ended.output)
 
 
+def test_p13_a_time_limit_that_the_broker_would_undercut_is_an_error(amqp_url: str, unique: str) -> None:
+    source = "import smena\n\nbook = smena.Book('b')\n\n\n@book.actor(queue='pond', time_limit=2000)\ndef swim(): ...\n"
+    Path(f"{unique}.py").write_text(source)
+    env = {"SMENA_AMQP_URL": amqp_url, "SMENA_AMQP_PREFIX": unique, "SMENA_BOOKS": unique}
+    ended = CliRunner().invoke(main, ["check"], env=env)
+    assert ended.exit_code == 2, ended.output
+    assert "worker.time_limit_s: " in ended.stdout
+    assert "a job of b.swim may run" in ended.stdout
+    assert "says the setting amqp.consumer_timeout_s" in ended.stdout
+    longer = CliRunner().invoke(main, ["check"], env={**env, "SMENA_AMQP_CONSUMER_TIMEOUT_S": "3600"})
+    assert longer.exit_code == 0, longer.output
+    assert "time limits: below the broker's consumer timeout" in longer.stdout
+
+
 def test_services_that_do_not_answer_are_errors_without_their_passwords(free_port: int) -> None:
     ended = check(
         SMENA_AMQP_URL=f"amqp://shop:hunter22@127.0.0.1:{free_port}/",

@@ -16,12 +16,12 @@ from smena.settings import Finding, Settings, examine
 from smena.settings.finding import error, warning
 from smena.store import migrations
 from smena.store.migrations import Part
-from workers.broker import topology_check
+from workers.broker import consumer_timeout, topology_check
 from workers.broker.visit import connected
 from workers.cli.settings import sources
 from workers.middleware.bound import BoundActor
 from workers.wiring.user_path import open_user_path
-from workers.wiring.worker import wanted_queues
+from workers.wiring.worker import longest_runs, wanted_queues
 
 
 @click.command()
@@ -73,6 +73,8 @@ def _look(report: Report, settings: Settings, *, offline: bool) -> None:
         return
     if settings.amqp.urls:
         _broker(report, settings, registry)
+        if registry is not None:
+            _time_limits(report, settings, registry)
     if settings.database.url is not None:
         _database(report, settings)
 
@@ -111,6 +113,14 @@ def _broker(report: Report, settings: Settings, registry: Registry | None) -> No
             report.checked.append(
                 f"queues: those of prefix {settings.amqp.prefix} are as declared, or still to be made"
             )
+
+
+def _time_limits(report: Report, settings: Settings, registry: Registry) -> None:
+    """See that the broker takes no message back while its job may still run."""
+    queues = settings.worker.queues or registry.queues()
+    with report.refusals_of("worker.time_limit_s"):
+        consumer_timeout.check(settings.amqp, longest_runs(registry, queues, settings.worker))
+        report.checked.append("time limits: below the broker's consumer timeout")
 
 
 def _database(report: Report, settings: Settings) -> None:
