@@ -29,10 +29,9 @@ from examples.shop.fleet import Fleet, Interference
 from examples.shop.live_table import LiveTable
 from examples.shop.programs import Broken, Program
 from examples.shop.result import Result, result_of
-from examples.shop.stage import QUEUES, Stage
+from examples.shop.stage import Stage
 from examples.shop.standing import Observer, Standing
 from smena.errors import SmenaError
-from workers.drills.queues import QueueView
 
 _EXAMPLE: Final = Path(__file__).resolve().parent.parent / "retail.csv"
 _BOOT_S: Final = 60.0
@@ -78,7 +77,7 @@ class Demo:
         return self._result(verdict, seconds, left)
 
     def _start(self, name: str, arguments: list[str], env: dict[str, str], ends: ExitStack) -> Program:
-        program = Program(name, arguments, env, self._stage.files)
+        program = Program(name, arguments, env, self._stage.runs)
         ends.callback(program.end)
         return program
 
@@ -117,7 +116,7 @@ class Demo:
 
     def _watch(self, connection: psycopg.Connection[Any], ends: ExitStack, fleet: Program, publisher: Program) -> None:
         """Interfere as soon as that can be done, then wait until the run is quiet or stands still."""
-        depths = QueueView(self._stage.amqp_url, self._stage.prefix, QUEUES)
+        depths = self._stage.queues()
         ends.callback(depths.close)
         observer = Observer(connection, depths, self._fleet, self._events, self._stage.mail_log)
         moved = now = observer.look(publisher)
@@ -146,7 +145,7 @@ class Demo:
 
     def _left(self) -> int:
         """Return the messages in all queues now that nobody consumes."""
-        depths = QueueView(self._stage.amqp_url, self._stage.prefix, QUEUES)
+        depths = self._stage.queues()
         try:
             return depths.left()
         finally:
@@ -186,12 +185,12 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the demo and print what it came to."""
     options = _options(arguments)
     file: Path = options.file.absolute()
-    stage = Stage(dict(os.environ))
+    stage = Stage(os.environ)
     try:
         retail_file.inspect(file)
         if not options.json:
             print(f"starting services in {stage.services.root}", file=sys.stderr, flush=True)
-        with Ending() as ending, stage.set(keep=options.keep):
+        with Ending() as ending, stage.open(keep=options.keep):
             result = Demo(stage, ending, file, options.processes, quiet=options.json).run()
     except SmenaError as fault:
         print(f"demo: {fault}", file=sys.stderr)

@@ -124,13 +124,13 @@ def test_two_demos_in_one_place_do_not_meet(tmp_path: Path, made: Path) -> None:
         fcntl.flock(held, fcntl.LOCK_EX)
         status, _, err = finished(tmp_path, made)
     assert status == 2
-    assert "another demo runs" in err
+    assert "another session is held" in err
 
 
 @pytest.mark.timeout(300)
 def test_a_demo_that_is_told_to_end_leaves_no_process(tmp_path: Path, made: Path) -> None:
     with demo(tmp_path, made) as process:
-        log = tmp_path / "smena" / "demo" / "run" / "publisher.out"
+        log = tmp_path / "smena" / "demo" / "runs" / "publisher.out"
         eventually(log.exists, timeout_s=120)
         process.send_signal(signal.SIGTERM)
         process.communicate()

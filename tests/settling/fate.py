@@ -39,6 +39,7 @@ ROOM: Final = frozenset(
         "workers/execution/recall.py",
         "workers/execution/seat.py",
         "workers/execution/settler.py",
+        "workers/execution/waiting_room.py",
         "workers/middleware/actor.py",
         "workers/middleware/once.py",
         "workers/middleware/settle.py",

@@ -17,16 +17,14 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from smena.clock import Clock, Deadline
-from smena.lifecycle import Loop
+from smena.clock import Clock
 from smena.records.asked import Attempt as AttemptKey
 from smena.records.strike import Start, Strike
 from smena.records.strikes import Found
 from smena.telemetry import events
+from workers.execution.waiting_room import BATCH, WaitingRoom
 from workers.middleware.attempt import Attempt
 
-BATCH: Final = 500
-IDLE_S: Final = 0.5
 SEEN_S: Final = 0.1
 """A death shows in the table within some milliseconds; nothing redelivered starts sooner than this after it came."""
 WRITTEN_S: Final = 1.0
@@ -59,7 +57,7 @@ class Own:
     host: str
 
 
-class Inquest(Loop):
+class Inquest(WaitingRoom):
     """The deliveries whose past is looked into; ``suspect`` and ``start`` say where each goes then."""
 
     def __init__(
@@ -71,62 +69,17 @@ class Inquest(Loop):
         clock: Clock,
         seen_s: float = SEEN_S,
     ) -> None:
-        super().__init__("inquest", self._round, events.loop_failed)
+        super().__init__("inquest", self._look_into, _LOOK_S)
         self._register = register
         self._own = own
         self._suspect = suspect
         self._start_job = start
         self._clock = clock
         self._seen_s = seen_s
-        self._waiting: deque[Attempt] = deque()
         self._ended: deque[AttemptKey] = deque()
-        self._cue = threading.Event()
-
-    def put(self, attempt: Attempt) -> None:
-        """Queue an attempt for the next look; from any thread."""
-        self._waiting.append(attempt)
-        self._cue.set()
-
-    def waiting(self) -> int:
-        """Return how many attempts wait."""
-        return len(self._waiting)
-
-    def running(self) -> int:
-        """Return 0: nothing runs here."""
-        return 0
-
-    def hand_back(self) -> int:
-        """Give what waits back to the broker; return how many."""
-        self.ask_to_stop()
-        self._cue.set()
-        count = 0
-        while self._waiting:
-            self._waiting.popleft().delivery.give_back()
-            count += 1
-        return count
-
-    def finish(self, deadline: Deadline) -> bool:
-        """Hand back what waits and join the thread."""
-        self.hand_back()
-        ended = super().stop(deadline)
-        self.hand_back()
-        return ended
-
-    def stop(self, deadline: Deadline) -> bool:
-        """Finish."""
-        return self.finish(deadline)
 
     def _round(self, stopping: threading.Event) -> None:
-        self._cue.wait(_LOOK_S if self._waiting else IDLE_S)
-        self._cue.clear()
-        for _ in range(0, len(self._waiting), BATCH):
-            batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
-            try:
-                self._look_into(batch)
-            finally:
-                self._waiting.extend(batch)  # those for whom it is too early, or all that are left after a failure
-            if stopping.is_set():
-                return
+        super()._round(stopping)
         self._forget_ended()
 
     def _look_into(self, batch: list[Attempt]) -> None:

@@ -14,18 +14,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
-from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as WaitTimeout
 from typing import Any, Final, TypeVar
 
 from smena.clock import SYSTEM, Clock, Deadline
-from smena.errors import OutOfMemory, PoolBroken, PoolBusy, Shutdown, SmenaError, StepDied, TimedOut
+from smena.errors import OutOfMemory, PoolBroken, Shutdown, SmenaError, StepDied, TimedOut
 from smena.settings.groups import Pool as Bounds
 from smena.telemetry import events
 from workers.execution import pool_frames
+from workers.execution.pool_desk import Budget, Desk, refuse
 from workers.execution.pool_keeper import Keeper
 from workers.execution.pool_process import Ended, Ending, PoolProcess, Server
 
@@ -34,32 +32,7 @@ T = TypeVar("T")
 DEATHS_IN_A_ROW: Final = 3
 """So many steps that died, or starts that failed, with none between that came back, are not the steps' doing."""
 
-FORGOTTEN_S: Final = 10.0
-"""How long after its limit a step whose caller did not end it is ended by the pool."""
-
 _KILL_S: Final = 10.0
-
-_LEAST_S: Final = 0.001
-"""A step whose time ran out while it waited still needs a timeout that means one."""
-
-
-class _Budget:
-    """What a step may take, and the wait for a process to run it: no longer than its job has."""
-
-    __slots__ = ("_job", "_timeout_s", "_wait_s")
-
-    def __init__(self, bounds: Bounds, timeout_s: float | None, within_s: float | None, clock: Clock) -> None:
-        self._timeout_s = bounds.timeout_s if timeout_s is None else timeout_s
-        self._wait_s = bounds.wait_s
-        self._job = None if within_s is None else Deadline.within(within_s, clock)
-
-    def step_s(self) -> float:
-        """Return how long the step may run, from now."""
-        return self._timeout_s if self._job is None else max(_LEAST_S, min(self._timeout_s, self._job.left_s()))
-
-    def wait_s(self) -> float:
-        """Return how long it may wait, from now."""
-        return self._wait_s if self._job is None else min(self._wait_s, self._job.left_s())
 
 
 class Pool:
@@ -73,7 +46,6 @@ class Pool:
         clock: Clock = SYSTEM,
     ) -> None:
         self.name = "pool"
-        self.is_broken = False
         self._bounds = bounds
         self._size = bounds.processes or len(os.sched_getaffinity(0))
         self._tell_broken = tell_broken
@@ -81,15 +53,14 @@ class Pool:
         self._keeper = Keeper(
             launch, self, max_memory_mib=bounds.max_memory_mib, recycle_memory_mib=bounds.recycle_memory_mib
         )
-        self._changing = threading.Lock()
-        self._living: set[PoolProcess] = set()
-        self._idle: list[PoolProcess] = []
-        self._starting = 0
-        self._waiting: deque[Future[PoolProcess]] = deque()
+        self._desk = Desk(bounds, self._size, self._want_one, self._discard, clock)
         self._deaths = 0
         self._asked = 0
-        self._why_broken: PoolBroken = PoolBroken()
-        self._stopping = False
+
+    @property
+    def is_broken(self) -> bool:
+        """Say whether it takes no step now."""
+        return self._desk.closed is not None
 
     def start(self) -> None:
         """Do nothing: the first step starts what it needs."""
@@ -102,9 +73,9 @@ class Pool:
         ``within_s`` is the time its job has left: it bounds the wait for a process and the step together.
         """
         frame = pool_frames.request(fn, args, self._bounds.max_argument_bytes)
-        budget = _Budget(self._bounds, timeout_s, within_s, self._clock)
+        budget = Budget(self._bounds, timeout_s, within_s, self._clock)
         for _ in range(self._size + 2):
-            process = self._lend(budget) or self._wait(budget)
+            process = self._desk.lend(budget)
             limit_s, began_s = budget.step_s(), self._clock.monotonic()
             try:
                 kind, body = process.call(frame, limit_s)
@@ -122,9 +93,9 @@ class Pool:
     ) -> T:
         """Run a step without holding the event loop; the twin of `run`."""
         frame = pool_frames.request(fn, args, self._bounds.max_argument_bytes)
-        budget = _Budget(self._bounds, timeout_s, within_s, self._clock)
+        budget = Budget(self._bounds, timeout_s, within_s, self._clock)
         for _ in range(self._size + 2):
-            process = self._lend(budget) or await self._await(budget)
+            process = await self._desk.alend(budget)
             limit_s, began_s = budget.step_s(), self._clock.monotonic()
             try:
                 kind, body = await process.acall(frame, limit_s)
@@ -140,14 +111,7 @@ class Pool:
 
     def stop(self, deadline: Deadline) -> bool:
         """End all processes; a step that still runs ends as `Shutdown`, so its job goes back."""
-        with self._changing:
-            self._stopping = True
-            idle, busy, waiting = list(self._idle), list(self._living.difference(self._idle)), list(self._waiting)
-            self._idle.clear()
-            self._waiting.clear()
-        for waiter in waiting:
-            if waiter.set_running_or_notify_cancel():
-                waiter.set_exception(Shutdown())
+        idle, busy = self._desk.end()
         return self._keeper.stop(deadline, idle, busy)
 
     @property
@@ -159,109 +123,34 @@ class Pool:
 
     def standing(self) -> Mapping[str, float]:
         """Return how many processes are busy and idle, and how many steps wait."""
-        with self._changing:
-            idle, living, waiting = len(self._idle), len(self._living), len(self._waiting)
-        return {"busy": living - idle, "idle": idle, "waiting": waiting}
+        return self._desk.standing()
 
     # --- what the keeper tells
 
     def busy(self) -> list[PoolProcess]:
         """Return the processes that run a step now."""
-        with self._changing:
-            return list(self._living.difference(self._idle))
+        return self._desk.busy()
 
     def started(self, process: PoolProcess) -> None:
         """Take a new process."""
-        with self._changing:
-            self._starting -= 1
-            self._living.add(process)
-        events.emit(events.POOL_GREW, pool_process=process.pid, processes=len(self._living))
-        self._offer(process)
+        events.emit(events.POOL_GREW, pool_process=process.pid, processes=self._desk.take(process))
 
     def not_started(self, error: PoolBroken) -> None:
         """Count a process that does not come, and let nobody wait for it."""
-        refused: list[Future[PoolProcess]] = []
-        with self._changing:
-            self._starting -= 1
-            if not self._living and not self._starting:
-                refused = list(self._waiting)
-                self._waiting.clear()
+        in_vain = self._desk.not_coming()
         self._count_death(error)
-        for waiter in refused:
-            if waiter.set_running_or_notify_cancel():
-                waiter.set_exception(error)
+        refuse(in_vain, error)
 
     def mended(self) -> None:
         """Take steps again."""
         self._deaths = 0
-        self.is_broken = False
+        self._desk.open()
         events.emit(events.POOL_MENDED)
         self._tell_broken(self.is_broken)
 
     # --- lending
 
-    def _lend(self, budget: _Budget) -> PoolProcess | None:
-        """Return a free process, if there is one."""
-        with self._changing:
-            if self._stopping:
-                raise Shutdown
-            if not self._idle or self.is_broken:
-                return None
-            process = self._idle.pop()
-            process.free_by_s = self._clock.monotonic() + budget.step_s() + FORGOTTEN_S
-            return process
-
-    def _queue_up(self) -> Future[PoolProcess]:
-        with self._changing:
-            if self.is_broken:
-                raise PoolBroken(str(self._why_broken))
-            if len(self._waiting) >= self._bounds.queue:
-                raise PoolBusy("too many steps wait", waiting=len(self._waiting))
-            waiter: Future[PoolProcess] = Future()
-            self._waiting.append(waiter)
-        self._grow()
-        return waiter
-
-    def _wait(self, budget: _Budget) -> PoolProcess:
-        waiter = self._queue_up()
-        try:
-            process = waiter.result(budget.wait_s())
-        except BaseException as error:
-            self._withdraw(waiter)
-            raise self._told_waiter(error) from error
-        process.free_by_s = self._clock.monotonic() + budget.step_s() + FORGOTTEN_S
-        return process
-
-    async def _await(self, budget: _Budget) -> PoolProcess:
-        waiter = self._queue_up()
-        try:
-            process = await asyncio.wait_for(asyncio.wrap_future(waiter), budget.wait_s())
-        except BaseException as error:
-            self._withdraw(waiter)
-            raise self._told_waiter(error) from error
-        process.free_by_s = self._clock.monotonic() + budget.step_s() + FORGOTTEN_S
-        return process
-
-    def _told_waiter(self, error: BaseException) -> BaseException:
-        if isinstance(error, WaitTimeout):
-            return PoolBusy("no process became free", waited_s=self._bounds.wait_s)
-        return error
-
-    def _withdraw(self, waiter: Future[PoolProcess]) -> None:
-        """Wait no more; a process that was lent in this very moment goes to the next."""
-        if not waiter.cancel() and waiter.exception() is None:
-            self._offer(waiter.result())
-        with self._changing:
-            if waiter in self._waiting:
-                self._waiting.remove(waiter)
-
-    def _grow(self) -> None:
-        """Have one more process started if somebody waits and there may be one more."""
-        with self._changing:
-            has_room = len(self._living) + self._starting < self._size
-            if self._stopping or not has_room or self._starting >= len(self._waiting):
-                return
-            self._starting += 1
+    def _want_one(self) -> None:
         self._keeper.start()
         self._keeper.grow()
 
@@ -271,29 +160,13 @@ class Pool:
         if is_worn or process.condemned or kind == pool_frames.Kind.OUT_OF_MEMORY:
             self._discard(process)
         else:
-            self._offer(process)
-
-    def _offer(self, process: PoolProcess) -> None:
-        process.free_by_s = float("inf")
-        while True:
-            with self._changing:
-                if not self._waiting and not self._stopping:
-                    self._idle.append(process)
-                    return
-                if not self._waiting:
-                    break
-                waiter = self._waiting.popleft()
-            if waiter.set_running_or_notify_cancel():
-                waiter.set_result(process)
-                return
-        self._discard(process)
+            self._desk.offer(process)
 
     def _discard(self, process: PoolProcess) -> Future[Ending]:
         """End a process and, if somebody waits, have another in its place."""
-        with self._changing:
-            self._living.discard(process)
+        self._desk.forget(process)
         ended = self._keeper.end(process)
-        self._grow()
+        self._desk.grow()
         return ended
 
     # --- judging
@@ -309,7 +182,7 @@ class Pool:
     ) -> None:
         """Raise what a step came to that got no answer; return if it had not begun and is to be given to another."""
         step, ran_s = pool_frames.name_of(fn), round(self._clock.monotonic() - began_s, 3)
-        if self._stopping:
+        if self._desk.is_over:
             raise Shutdown from error
         if not isinstance(error, Ended | TimeoutError):
             self._tell(step, type(error).__name__, ending, ran_s)
@@ -340,13 +213,10 @@ class Pool:
 
     def _count_death(self, error: SmenaError) -> None:
         self._deaths += 1
-        if self._deaths < DEATHS_IN_A_ROW or self._stopping:
+        if self._deaths < DEATHS_IN_A_ROW or self._desk.is_over:
             return
-        with self._changing:
-            if self.is_broken:
-                return
-            self.is_broken = True
-            self._why_broken = PoolBroken(str(error))
+        if not self._desk.close(PoolBroken(str(error))):
+            return
         events.emit(events.POOL_BROKEN, deaths=self._deaths, error=str(error))
         self._tell_broken(self.is_broken)
         self._keeper.start()

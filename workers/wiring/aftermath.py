@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import socket
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
-
-import msgspec
 
 from smena.clock import SYSTEM
 from smena.errors import TimeLimitExceeded
@@ -23,7 +20,6 @@ from smena.telemetry.tally import Board
 from workers.execution.cells import Cells
 from workers.execution.hearsay import Hearsay
 from workers.execution.inquest import SEEN_S, Inquest, Own
-from workers.execution.pool_process import Server
 from workers.execution.quarantine import Quarantine
 from workers.execution.verdicts import Settles, Verdicts
 from workers.execution.worker import Runner
@@ -31,6 +27,9 @@ from workers.middleware.attempt import Attempt
 from workers.middleware.outcome import Dead, Retry
 from workers.middleware.verdict import Judge
 from workers.process.orders import Orders
+from workers.wiring import server
+
+CELLS: Final = "workers.wiring.cell"
 
 HEARD_S: Final = 0.5
 """Without a database: how soon the supervisor will have told of a death. It is told by nobody that there was one."""
@@ -81,7 +80,7 @@ def build(
         register, seen_s = Strikes(database), SEEN_S
         lives.append(Life(database, own.life, own.worker, own.host))
     convict = partial(_convict, Judge(SYSTEM), settler, board)
-    cells = Cells(lambda: _launch(orders), orders)
+    cells = Cells(lambda: server.launch(CELLS, orders), orders)
     quarantine = Quarantine(cells, Verdicts(own, settler, convict, register, board, SYSTEM), SYSTEM)
 
     def suspect(attempt: Attempt, strikes: Sequence[Strike]) -> None:
@@ -103,8 +102,3 @@ def _convict(judge: Judge, settler: Settles, board: Board, attempt: Attempt, why
         settler.settle(attempt, outcome)
     else:
         attempt.delivery.give_back()
-
-
-def _launch(orders: Orders) -> Server:
-    """Start the program that forks cells for this worker: `workers/wiring/cell.py`."""
-    return Server([sys.executable, "-P", "-m", "workers.wiring.cell", msgspec.json.encode(orders).decode()])

@@ -1,32 +1,26 @@
 """Load the books, fork cells for one worker, and be a cell: a worker process whose messages come from a worker.
 
-``python -P -m workers.wiring.cell ORDERS DESCRIPTOR``, started by the worker when there is the first suspect; it
-forks as the pool's server does (`workers/execution/pool_server.py`). A cell has threads, event loop, pool, database
-and publisher of its own, and no consumer and no settler: it tells the worker what to settle.
+The server (`server.py`) is started by the worker when there is the first suspect. A cell has threads, event loop, pool,
+database and publisher of its own, and no consumer and no settler: it tells the worker what to settle.
 """
 
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import socket
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from smena.amqp import codec
-from smena.book import bound, load_books
+from smena.book import bound
 from smena.clock import SYSTEM, Deadline
-from smena.errors import Misconfigured, Undecodable
+from smena.errors import Undecodable
 from smena.lifecycle import Group
 from smena.records.strike import Strike
-from smena.settings import Settings, load
+from smena.settings import Settings
 from smena.telemetry import logs
-from smena.telemetry.plain_text import error_text
 from workers.broker.delivery import Delivery
 from workers.execution.cell_frames import Answer, Given, Talk
 from workers.execution.pool_server import HELLO, serve
@@ -36,13 +30,12 @@ from workers.middleware.attempt import Attempt
 from workers.middleware.evidence import of_error
 from workers.middleware.outcome import Dead, Retry, Snooze
 from workers.process import recorder
-from workers.process.exits import Exit
 from workers.process.faultfile import FaultFile
 from workers.process.lastlines import LastLines
 from workers.process.mishaps import Mishaps
 from workers.process.orders import Orders
 from workers.process.recorder import FlightRecorder, Running
-from workers.wiring.user_path import open_user_path
+from workers.wiring import server
 from workers.wiring.worker import WorkerProcess
 
 _CLOSE_S: Final = 2.0
@@ -172,24 +165,9 @@ class CellProcess(WorkerProcess):
         """Hold nobody back: what there is to run here is here."""
 
 
-def main(orders: Orders, line: socket.socket) -> int:
-    """Load what jobs need, say so, and serve until the worker is gone."""
-    try:
-        settings = _preload(orders)
-    except Exception as failure:
-        line.send(str(failure if isinstance(failure, Misconfigured) else error_text(failure)).encode())
-        raise
-    gc.collect()
-    gc.freeze()
+def fork_cells(orders: Orders, settings: Settings, line: socket.socket) -> None:
+    """Serve until the worker is gone."""
     serve(line, lambda talk, _mark: _live(orders, settings, talk))
-    return Exit.DRAINED
-
-
-def _preload(orders: Orders) -> Settings:
-    open_user_path(Path.cwd())
-    settings = load(orders.overrides)
-    load_books(settings.books)
-    return settings
 
 
 def _live(orders: Orders, settings: Settings, line: socket.socket) -> None:
@@ -204,5 +182,4 @@ def _live(orders: Orders, settings: Settings, line: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(KeyboardInterrupt):
-        sys.exit(main(msgspec.json.decode(sys.argv[1], type=Orders), socket.socket(fileno=int(sys.argv[2]))))
+    sys.exit(server.main("cell", fork_cells))

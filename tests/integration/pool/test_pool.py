@@ -129,7 +129,7 @@ def test_p30_kills_at_any_moment_neither_lose_nor_repeat_a_step(make_pool: MakeP
     def kill_them() -> None:
         nonlocal killed
         while not over.wait(0.011):
-            for process in list(pool._living)[:1]:
+            for process in list(pool._desk._living)[:1]:
                 killed += 1
                 os.kill(process.pid, signal.SIGKILL)
 
@@ -281,7 +281,7 @@ async def test_p30_kills_and_cancellations_at_any_moment_leave_a_pool_that_works
 
     for number in range(0, 300, 6):
         if number % 4 == 0:
-            for process in list(pool._living)[:1]:
+            for process in list(pool._desk._living)[:1]:
                 os.kill(process.pid, signal.SIGKILL)
         await asyncio.gather(*(step(one) for one in range(number, number + 6)))
 
@@ -290,7 +290,7 @@ async def test_p30_kills_and_cancellations_at_any_moment_leave_a_pool_that_works
     assert min(outcomes["came back"], outcomes["cancelled"]) > 0
     assert await pool.arun(steps.add, (1, 1)) == 2
     assert pool.standing()["waiting"] == pool.standing()["busy"] == 0
-    assert {process.pid for process in pool._living} == {process.pid for process in pool._idle}
+    assert {process.pid for process in pool._desk._living} == {process.pid for process in pool._desk._idle}
 
 
 def test_a_process_is_replaced_after_its_calls_and_above_its_memory(make_pool: MakePool) -> None:

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from workers.drills.drill import Drill
-from workers.drills.full_rate import FullRate
 from workers.drills.ground import Ground
-
-_LEAST = 8
-_FULL_RATE_S = 10.0
+from workers.drills.outage import LEAST, outage
 
 
 def fault(ground: Ground) -> None:
-    """Stop the broker while workers are full, and start it again."""
-    rate = FullRate(ground)
-    ground.full()
-    broker = ground.services.rabbitmq
-    ground.strike(len(ground.sight.running()))
-    broker.restart()
-    opened = ground.sight.now()
-    ground.bar("full rate again after the port is open, s", rate.again(ground, opened, _FULL_RATE_S * 3), _FULL_RATE_S)
-    ground.until(ground.fleet.is_ready, "the fleet to be ready")
+    """Stop the broker while workers are full, and start it again; the old rate must be there within 10 s."""
+    with outage(ground) as broker:
+        ground.strike(len(ground.sight.running()))
+        broker.restart()
 
 
 DRILL = Drill(
@@ -27,6 +19,6 @@ DRILL = Drill(
     group="weather",
     summary="stop the broker in order under load, and start it again",
     fault=fault,
-    least_bite=_LEAST,
+    least_bite=LEAST,
     destructive=True,
 )
