@@ -106,6 +106,15 @@ class Redis(Group):
     url: RedisUrl | None = None
     """Address of the server; without it limits hold for each host alone."""
 
+    pool_size: Annotated[int, Field(ge=1, le=1000), Unit("connections")] = 10
+    """Most connections of one process."""
+
+    connect_timeout_s: Annotated[Seconds, Field(ge=0.1, le=60)] = 2
+    """Longest wait for the server to take a connection, and for a free one."""
+
+    answer_timeout_s: Annotated[Seconds, Field(ge=0.05, le=60)] = 2
+    """Longest wait for an answer; then the server is taken for lost."""
+
 
 class Worker(Group):
     """The worker processes, which run actors."""

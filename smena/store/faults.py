@@ -1,4 +1,4 @@
-"""Translate what PostgreSQL and its drivers raise into the taxonomy.
+"""Translate what PostgreSQL, Redis and their drivers raise into the taxonomy.
 
 Only operational failures are translated: those that pass by themselves. A constraint that a job breaks, a
 type that does not fit, a statement that does not parse stay what they are, because nobody but the job's
@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from typing import Final
 
 import psycopg
+import redis.exceptions as redis_errors
 from sqlalchemy import exc as sa_exc
 
-from smena.errors import DatabaseBusy, DatabaseLost, SmenaError
+from smena.errors import CacheLost, DatabaseBusy, DatabaseLost, SmenaError
 
 LOST_STATES: Final = frozenset({
     "57P01",  # admin_shutdown
@@ -37,6 +38,18 @@ BUSY_STATES: Final = frozenset({
 BUSY_CLASSES: Final = frozenset({"40", "53"})
 """Class 40 is rollbacks (deadlock, serialization), class 53 is insufficient resources."""
 
+_CACHE_PASSES: Final = (
+    redis_errors.ConnectionError,  # refused, cut, loading its data
+    redis_errors.TimeoutError,
+    redis_errors.ReadOnlyError,  # after a failover this is the old primary
+    redis_errors.MasterDownError,
+    redis_errors.ClusterDownError,
+    redis_errors.TryAgainError,
+    redis_errors.OutOfMemoryError,
+)
+_CACHE_STAYS: Final = (redis_errors.AuthenticationError, redis_errors.AuthorizationError)
+"""A wrong password is a lost connection to the driver, but it does not pass by itself."""
+
 
 def translate(error: BaseException) -> SmenaError | None:
     """Return the error of the taxonomy that stands for ``error``, or None where there is none.
@@ -51,6 +64,8 @@ def translate(error: BaseException) -> SmenaError | None:
         if error.connection_invalidated:
             return DatabaseLost(_first_line(error.orig or error))
         error = error.orig or error
+    if isinstance(error, redis_errors.RedisError):
+        return _of_cache(error)
     return _of_driver(error) if isinstance(error, psycopg.Error) else None
 
 
@@ -80,6 +95,12 @@ def _of_driver(error: psycopg.Error) -> SmenaError | None:
         return DatabaseLost(_first_line(error), sqlstate=state)
     if state in BUSY_STATES or state[:2] in BUSY_CLASSES:
         return DatabaseBusy(_first_line(error), sqlstate=state)
+    return None
+
+
+def _of_cache(error: redis_errors.RedisError) -> SmenaError | None:
+    if isinstance(error, _CACHE_PASSES) and not isinstance(error, _CACHE_STAYS):
+        return CacheLost(_first_line(error))
     return None
 
 
