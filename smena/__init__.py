@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING, Any, Final
 from smena.version import __version__
 
 if TYPE_CHECKING:
-    from smena import errors, outbox
+    from smena import errors, outbox, schedules
     from smena.book import (
         Actor,
         Book,
         RemoteActor,
         Retry,
+        Schedule,
         Sender,
         TimeLimit,
         asend,
@@ -104,6 +105,7 @@ __all__ = [
     "Refused",
     "RemoteActor",
     "Retry",
+    "Schedule",
     "Sender",
     "Settings",
     "Shutdown",
@@ -132,6 +134,7 @@ __all__ = [
     "every",
     "following",
     "outbox",
+    "schedules",
     "send",
     "send_many",
 ]
@@ -142,6 +145,7 @@ _ROOMS: Final = {
         "Book",
         "RemoteActor",
         "Retry",
+        "Schedule",
         "Sender",
         "TimeLimit",
         "asend",
@@ -192,7 +196,7 @@ _ROOMS: Final = {
     "timetable": ("cron", "every"),
 }
 _ROOM_OF: Final = {name: room for room, names in _ROOMS.items() for name in names}
-_MODULES: Final = ("errors", "outbox")
+_MODULES: Final = ("errors", "outbox", "schedules")
 
 
 def __getattr__(name: str) -> Any:

@@ -23,7 +23,7 @@ from sqlalchemy.orm import Session
 
 from smena.clock import SYSTEM, Clock
 from smena.errors import Misconfigured, Misused, Overdue, TimedOut
-from smena.job import Job
+from smena.job import Job, Tick
 from smena.step import Step, Watch
 
 T = TypeVar("T")
@@ -92,6 +92,11 @@ class Context:
     def attempt(self) -> int:
         """Return which attempt this is, from 1."""
         return self.job.attempt
+
+    @property
+    def tick(self) -> Tick | None:
+        """Return the schedule and the planned time that this job is for; None where no schedule sent it."""
+        return self.job.tick
 
     @property
     def request_id(self) -> str | None:

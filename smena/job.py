@@ -10,7 +10,8 @@ A `msgspec.Struct` rather than a dataclass: one is made for every delivery, and 
 from __future__ import annotations
 
 import os
-from typing import Any, Final
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -19,6 +20,18 @@ from smena.delay import Delay, seconds_of
 _VARIANT: Final = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 NO_DELAY: Final = "a job of an ordered actor cannot be delayed: it would overtake, or hold up, the others of its key"
+
+
+SCHEDULE: Final = "schedule"
+SCHEDULED_AT: Final = "scheduled-at"
+"""Headers by which the job of a tick knows its schedule and its planned time; carried along like any sender's."""
+
+
+class Tick(NamedTuple):
+    """One moment of a schedule: its name, and the time that was planned."""
+
+    schedule: str
+    at: datetime
 
 
 def new_id() -> str:
@@ -53,6 +66,22 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     partition_key: str | None = None
     partition: int | None = None
     headers: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    @property
+    def tick(self) -> Tick | None:
+        """Return which tick of which schedule this is the job of, or None."""
+        name, at = self.headers.get(SCHEDULE), self.headers.get(SCHEDULED_AT)
+        if not isinstance(name, str) or not isinstance(at, str):
+            return None
+        try:
+            return Tick(name, datetime.fromisoformat(at).astimezone(UTC))
+        except (ValueError, OverflowError):
+            return None
+
+    def of_tick(self, tick: Tick) -> Job:
+        """Return the job as that of a tick."""
+        at = tick.at.astimezone(UTC).isoformat()
+        return self.replace(headers={**self.headers, SCHEDULE: tick.schedule, SCHEDULED_AT: at})
 
     def replace(self, **changes: Any) -> Job:
         """Return a copy with some fields changed."""

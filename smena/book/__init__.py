@@ -8,6 +8,7 @@ from smena.book.registry import Registry, load_books
 from smena.book.remote import RemoteActor, by_name
 from smena.book.resources import Resources
 from smena.book.retry import Retry, RetryPolicy
+from smena.book.schedule import Schedule
 from smena.book.sender import Sender, asend, bind_sender, bound, send, send_many, unbind_sender
 from smena.book.time_limit import TimeLimit
 
@@ -20,6 +21,7 @@ __all__ = [
     "Resources",
     "Retry",
     "RetryPolicy",
+    "Schedule",
     "Sender",
     "TimeLimit",
     "asend",

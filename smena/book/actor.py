@@ -20,9 +20,11 @@ from smena.book.key_rule import KeyFunction, KeyRule
 from smena.book.names import check_actor_name, check_queue_name
 from smena.book.partitioning import Partitioning, PartitionRule
 from smena.book.retry import Retry
+from smena.book.schedule import Schedule, check_arguments, read_schedule
 from smena.book.time_limit import TimeLimit, read_limit
 from smena.errors import Misdeclared
 from smena.job import Job
+from smena.timetable import Misfire, Overlap, When
 
 P = ParamSpec("P")
 """What is sent: the function's parameters without the injected ones."""
@@ -37,7 +39,7 @@ class Actor(Address[P], Generic[P, R, Q]):
     ``place`` is ``file:line`` of the function. ``injects`` names what stands before the sent arguments.
     ``once`` gives the key for checked arguments, or is None. ``retry`` and ``time_limit`` hold what the author said;
     ``on_expired`` is called in the function's place for a job whose deadline has passed. ``partitions`` says where a
-    job of an ordered actor goes, and is None for any other.
+    job of an ordered actor goes, and is None for any other. ``schedule`` says when it runs by itself.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Actor(Address[P], Generic[P, R, Q]):
     time_limit: TimeLimit | None
     on_expired: ExpiryHandler | None
     partitions: PartitionRule | None
+    schedule: Schedule | None
     place: str
 
     def __init__(
@@ -65,6 +68,9 @@ class Actor(Address[P], Generic[P, R, Q]):
         time_limit: TimeLimit | float | None = None,
         on_expired: Callable[..., Any] | None = None,
         partitioning: Partitioning | None = None,
+        schedule: When | Schedule | None = None,
+        misfire: Misfire | None = None,
+        overlap: Overlap | None = None,
     ) -> None:
         self.place = check_function(fn)
         self.fn = fn
@@ -82,6 +88,10 @@ class Actor(Address[P], Generic[P, R, Q]):
         self.time_limit = read_limit(time_limit, self.place)
         self.on_expired = None if on_expired is None else ExpiryHandler(on_expired, signature, is_async=self.is_async)
         self.partitions = None if partitioning is None else PartitionRule(partitioning, signature, self.place)
+        told = read_schedule(schedule, misfire, overlap, self.place)
+        if told is not None and self.partitions is not None:
+            raise Misdeclared("an ordered actor has no schedule: let a scheduled one send to it", place=self.place)
+        self.schedule = None if told is None else check_arguments(told, self.arguments, self.place)
         functools.update_wrapper(self, fn)
 
     def message(self, *args: P.args, **kwargs: P.kwargs) -> Job:

@@ -17,8 +17,10 @@ from smena.book.key_rule import KeyFunction
 from smena.book.names import check_actor_name
 from smena.book.resources import check_provider
 from smena.book.retry import Retry
+from smena.book.schedule import Schedule
 from smena.book.time_limit import TimeLimit
 from smena.errors import DuplicateName
+from smena.timetable import Misfire, Overlap, When
 
 Opens = Iterator[Any] | AsyncIterator[Any] | AbstractContextManager[Any, Any] | AbstractAsyncContextManager[Any, Any]
 ProviderT = TypeVar("ProviderT", bound=Callable[[], Opens])
@@ -52,6 +54,9 @@ class Book:
         aliases: tuple[str, ...] = (),
         time_limit: TimeLimit | float | None = None,
         on_expired: Callable[..., Any] | None = None,
+        schedule: When | Schedule | None = None,
+        misfire: Misfire | None = None,
+        overlap: Overlap | None = None,
     ) -> Declaration:
         """Declare the decorated function as an actor.
 
@@ -59,7 +64,9 @@ class Book:
         this actor with one key, one takes effect (needs PostgreSQL). ``aliases`` are full names under
         which jobs may still arrive after a rename. ``time_limit`` (seconds, or a `TimeLimit`) bounds one attempt.
         ``on_expired`` takes the actor's arguments and is called in its place when the job's deadline has passed;
-        without it the job is dead. Raises `Misdeclared` with the place of what does not fit.
+        without it the job is dead. ``schedule`` (`cron`, `every`, or a `Schedule` with arguments) makes it run by
+        itself, ``misfire`` and ``overlap`` say what becomes of ticks that were missed or come too soon. Raises
+        `Misdeclared` with the place of what does not fit.
         """
 
         def declare(fn: Callable[..., Any], /) -> Actor[..., Any]:
@@ -72,6 +79,9 @@ class Book:
                 aliases=aliases,
                 time_limit=time_limit,
                 on_expired=on_expired,
+                schedule=schedule,
+                misfire=misfire,
+                overlap=overlap,
             )
             earlier = self._actors.setdefault(made.name, made)
             if earlier is not made:

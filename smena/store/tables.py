@@ -382,3 +382,59 @@ members = sa.Table(
     sa.Column("leaving", sa.Boolean, nullable=False, server_default=sa.text("false")),
 )
 """Processes that work the partitions of a group; a row lives as long as its heartbeats."""
+schedules = sa.Table(
+    "schedules",
+    metadata,
+    sa.Column("name", _KEY, primary_key=True),
+    # Who wants it: a loaded book's declaration, or somebody who added it at run time.
+    sa.Column("source", sa.Text, nullable=False),
+    # The rule as text, which `smena.timetable.read` reads.
+    sa.Column("spec", sa.Text, nullable=False),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("queue", sa.Text, nullable=False),
+    sa.Column("args", AnyJson, nullable=False),
+    sa.Column("kwargs", AnyJson, nullable=False),
+    sa.Column("misfire", sa.Text, nullable=False),
+    sa.Column("misfire_cap", sa.Integer, nullable=False),
+    sa.Column("overlap", sa.Text, nullable=False),
+    # What became of every tick up to here is decided. The first tick after it, or empty: none comes.
+    sa.Column("since", _TIME, nullable=False),
+    sa.Column("next_at", _TIME),
+    sa.Column("paused_at", _TIME),
+    # When a book last declared it, and since when its book does not any more.
+    sa.Column("declared_at", _TIME, nullable=False, server_default=_NOW),
+    sa.Column("removed_at", _TIME),
+    sa.Column("created_at", _TIME, nullable=False, server_default=_NOW),
+    sa.CheckConstraint("source IN ('book', 'added')", name="source_check"),
+    sa.CheckConstraint("misfire IN ('skip', 'one', 'all')", name="misfire_check"),
+    sa.CheckConstraint("overlap IN ('allow', 'skip', 'queue')", name="overlap_check"),
+    sa.Index("schedules_next_at_idx", "next_at", postgresql_where=sa.text("paused_at IS NULL AND removed_at IS NULL")),
+)
+"""Periodic work: when it is due, and up to when that is decided."""
+
+ticks = sa.Table(
+    "ticks",
+    metadata,
+    sa.Column("schedule", _KEY, primary_key=True),
+    # The planned time; by it two who fire the same tick are one.
+    sa.Column("at", _TIME, primary_key=True),
+    sa.Column("state", sa.Text, nullable=False),
+    # fired: on_time, caught_up, by_hand, after_wait; skipped: missed, busy, queue_full, paused.
+    sa.Column("why", sa.Text, nullable=False),
+    # A row of several ticks that were passed over together: the last of them, and how many.
+    sa.Column("until", _TIME),
+    sa.Column("count", sa.Integer, nullable=False, server_default=sa.text("1")),
+    sa.Column("job_id", _KEY),
+    sa.Column("decided_at", _TIME, nullable=False, server_default=_NOW),
+    sa.Column("fired_at", _TIME),
+    # When its job was done or dead, or nothing was heard of it for too long.
+    sa.Column("ended_at", _TIME),
+    sa.Column("ending", sa.Text),
+    sa.CheckConstraint("state IN ('fired', 'waiting', 'skipped')", name="state_check"),
+    sa.CheckConstraint("ending IN ('done', 'dead', 'forgotten')", name="ending_check"),
+    sa.Index("ticks_job_id_idx", "job_id", unique=True, postgresql_where=sa.text("ended_at IS NULL")),
+    sa.Index("ticks_open_idx", "schedule", postgresql_where=sa.text("state = 'fired' AND ended_at IS NULL")),
+    sa.Index("ticks_waiting_idx", "schedule", postgresql_where=sa.text("state = 'waiting'")),
+    sa.Index("ticks_decided_at_idx", "decided_at"),
+)
+"""What became of each tick, written with its job's outbox row."""

@@ -513,6 +513,31 @@ RELOAD_STOPPED = Event(
     {"why": "what did not become ready", "relieved": "children that were relieved", "left": "children that were not"},
 )
 
+SCHEDULE_CLOCK_STEPPED = Event(
+    "schedule.clock_stepped",
+    "warning",
+    "A clock moved otherwise than time passed; the database's clock decides what is due, and nothing fires twice.",
+    {"clock": "database or host", "step_s": "how far, below zero for back"},
+)
+SCHEDULE_FAILED = Event(
+    "schedule.failed",
+    "error",
+    "A schedule could not be decided; the others go on, and it is tried again after a pause.",
+    {"schedule": "its name", "wait_s": "pause", **_ERROR},
+)
+SCHEDULE_RETIRED = Event(
+    "schedule.retired",
+    "info",
+    "A schedule rests: the book that declared it does so no more.",
+    {"schedule": "its name"},
+)
+SCHEDULE_TERM_LOST = Event(
+    "schedule.term_lost",
+    "warning",
+    "Another leads: what this scheduler still decided was rolled back.",
+    {"term": "the term that is over"},
+)
+
 SETTINGS_WARNED = Event(
     "settings.warned", "warning", "A setting is unwise or missing.", {"key": "the setting", "text": "what it means"}
 )
@@ -537,6 +562,43 @@ SOLO_LOST = Event(
     {"duty": "which", **_ERROR},
 )
 SOLO_TAKEN = Event("solo.taken", "info", "This process does a work that one process does at a time.", {"duty": "which"})
+
+TICK_FIRED = Event(
+    "tick.fired",
+    "info",
+    "A schedule's tick became a job.",
+    {
+        "schedule": "its name",
+        "at": "planned time",
+        "why": "on_time, caught_up, after_wait or by_hand",
+        "late_s": "seconds beyond the planned time",
+        "job": "id of the job",
+    },
+)
+TICK_SKIPPED = Event(
+    "tick.skipped",
+    "warning",
+    "Ticks of a schedule do not fire, as its policy says.",
+    {
+        "schedule": "its name",
+        "at": "planned time of the first",
+        "until": "planned time of the last",
+        "count": "how many; 1000 means at least",
+        "why": "missed, busy, queue_full or paused",
+    },
+)
+TICK_WAITS = Event(
+    "tick.waits",
+    "info",
+    "A tick waits until the job of the one before it has ended.",
+    {
+        "schedule": "its name",
+        "at": "planned time",
+        "until": "the same",
+        "count": "1",
+        "why": "busy",
+    },
+)
 
 TOPOLOGY_DECLARED = Event("topology.declared", "info", "A queue is declared on the broker.", {"queue": "name"})
 

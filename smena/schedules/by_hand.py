@@ -1,0 +1,88 @@
+"""Fire, pause and resume by hand: for operators, and for a clock outside such as a Kubernetes CronJob."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+import sqlalchemy as sa
+
+from smena.errors import Refused
+from smena.records import schedules
+from smena.records.schedules import Kept
+from smena.records.ticks import Tick
+from smena.schedules.deciding import come, fire, pass_over
+from smena.store.database import Database
+from smena.timetable import read
+from smena.timetable.misfire import plan
+
+EARLY_S: Final = 10.0
+"""A tick is fired by hand so long before its time, at most."""
+
+
+class NoSuchSchedule(Refused):
+    """There is no schedule of this name."""
+
+    code = "no_such_schedule"
+
+
+class Hand:
+    """What an operator does with schedules; each call is one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def run(self, name: str) -> Tick:
+        """Fire now, beside the schedule's own ticks, whatever runs."""
+        with self._database.transaction() as connection:
+            kept = _locked(connection, name)
+            tick = fire(connection, kept, schedules.clock(connection), "by_hand")
+            if tick is None:
+                raise Refused("a tick of this very moment was decided", schedule=name)
+            return tick
+
+    def tick_now(self, name: str, within_s: float) -> Tick | None:
+        """Decide the newest tick that is due, no older than ``within_s``; None if it is decided, or there is none.
+
+        The tick's row is that which the scheduler writes, so whoever comes second finds it and fires nothing. The clock
+        outside may be ahead of the database's by `EARLY_S`.
+        """
+        with self._database.transaction() as connection:
+            kept = _locked(connection, name)
+            now = schedules.clock(connection) + timedelta(seconds=EARLY_S)
+            since = now - timedelta(seconds=EARLY_S + within_s)
+            due = plan(read(kept.wanted.spec), since, now, timedelta(), "one").fire
+            return come(connection, kept, replace(due[0], late=False)) if due else None
+
+    def pause(self, name: str) -> None:
+        """Let a schedule rest."""
+        with self._database.transaction() as connection:
+            _locked(connection, name)
+            schedules.pause(connection, name)
+
+    def resume(self, name: str) -> datetime | None:
+        """Let a schedule go on from now; what came meanwhile is passed over. Return its next time."""
+        with self._database.transaction() as connection:
+            kept = _locked(connection, name)
+            if kept.paused_at is None:
+                return kept.next_at
+            when, now = read(kept.wanted.spec), schedules.clock(connection)
+            span = plan(when, kept.since, now, timedelta(), "skip").skipped
+            if span is not None:
+                list(pass_over(connection, kept, when, span, "paused"))
+            schedules.resume(connection, name)
+            schedules.decided(connection, name, max(now, kept.since), when.after(max(now, kept.since)))
+            return when.after(now)
+
+    def all(self) -> list[Kept]:
+        """Return all schedules."""
+        with self._database.transaction() as connection:
+            return schedules.all_kept(connection)
+
+
+def _locked(connection: sa.Connection, name: str) -> Kept:
+    kept = schedules.lock(connection, name)
+    if kept is None:
+        raise NoSuchSchedule(schedule=name)
+    return kept
