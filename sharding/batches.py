@@ -224,8 +224,17 @@ def _send_shards(connection: sa.Connection, batch: int, queue: str, epoch: int, 
     outbox.add(connection, *jobs)
 
 
+_AFRESH: Final = {
+    "epoch": table.c.epoch + 1,
+    "sent_at": sa.func.clock_timestamp(),
+    "ended_at": None,
+    "done": None,
+    "dead": None,
+}
+
+
 def _restart(session: Place, batch: int, states: tuple[str, ...]) -> None:
-    row = _change(session, batch, "running", states, epoch=table.c.epoch + 1, ended_at=None, done=None, dead=None)
+    row = _change(session, batch, "running", states, **_AFRESH)
     connection = session.connection() if isinstance(session, Session) else session
     _send_shards(connection, batch, row.queue, row.epoch, row.shards)
 

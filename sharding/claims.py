@@ -20,13 +20,18 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from smena.errors import ClaimLost
+from smena.store.escapes import storable
 
 MOST_PIECES: Final = 32
 """Rows that one claim takes at most: retries leave many short ones."""
 
+LONGEST_TEXT: Final = 16 * 1024
+"""Characters of an error's text or traceback that are kept of a dead item."""
+
 _TAKE: Final = sa.text("""
 WITH free AS (
-    SELECT s.id, s.first, s.last, s.attempt
+    SELECT s.id, s.first, s.last, s.attempt, s.owner IS NOT NULL AS abandoned,
+           s.losses + CASE WHEN s.owner IS NULL THEN 0 ELSE 1 END AS losses
     FROM smena.batch_slices AS s
     WHERE s.batch = :batch AND s.first >= :start AND s.lease_until <= clock_timestamp()
       AND EXISTS (SELECT 1 FROM smena.batches WHERE id = :batch AND state = 'running' AND epoch = :epoch)
@@ -34,23 +39,27 @@ WITH free AS (
     LIMIT :pieces
     FOR UPDATE OF s SKIP LOCKED
 ), measured AS (
-    SELECT *, last - first + 1 AS size, sum(last - first + 1) OVER (ORDER BY first) - (last - first + 1) AS before
+    SELECT *, last - first + 1 AS size, sum(last - first + 1) OVER (ORDER BY first) - (last - first + 1) AS before,
+           max(losses) OVER (ORDER BY first) AS suspected
     FROM free
 ), wanted AS (
-    SELECT id, first, last, attempt, CASE WHEN size * 2 <= (:items - before) * 3 THEN last
-                                          ELSE first + CAST(:items - before AS bigint) - 1 END AS upto
-    FROM measured WHERE before = 0 OR before * 4 <= :items * 3
+    SELECT id, first, last, attempt, abandoned, losses,
+           least(CASE WHEN size * 2 <= (:items - before) * 3 THEN last
+                      ELSE first + CAST(:items - before AS bigint) - 1 END,
+                 CASE WHEN abandoned AND size > 1 THEN first + size / 2 - 1 ELSE last END) AS upto
+    FROM measured WHERE before = 0 OR (before * 4 <= :items * 3 AND suspected = 0)
 ), taken AS (
     UPDATE smena.batch_slices AS s
     SET owner = :owner, term = s.term + 1, last = w.upto,
+        losses = CASE WHEN abandoned AND upto < w.last THEN 1 ELSE w.losses END,
         lease_until = clock_timestamp() + make_interval(secs => :lease_s)
     FROM wanted AS w WHERE s.id = w.id
-    RETURNING s.id, s.term, s.first, s.last, s.attempt
+    RETURNING s.id, s.term, s.first, s.last, s.attempt, s.losses
 ), rest AS (
-    INSERT INTO smena.batch_slices (batch, first, last, attempt)
-    SELECT :batch, upto + 1, last, attempt FROM wanted WHERE upto < last
+    INSERT INTO smena.batch_slices (batch, first, last, attempt, losses)
+    SELECT :batch, upto + 1, last, attempt, least(losses, 1) FROM wanted WHERE upto < last
 )
-SELECT id, term, first, last, attempt,
+SELECT id, term, first, last, attempt, losses,
        (SELECT '[' || string_agg(CAST(item AS text), ',' ORDER BY number) || ']'
         FROM smena.batch_items WHERE batch = :batch AND number BETWEEN taken.first AND taken.last) AS items
 FROM taken ORDER BY first
@@ -70,7 +79,9 @@ _FINISH: Final = sa.text(
 )
 _MARK: Final = sa.text("""
 INSERT INTO smena.batch_marks (batch, number)
-SELECT batch, :number FROM smena.batch_slices WHERE id = :id AND term = :term FOR KEY SHARE
+SELECT s.batch, n.number FROM smena.batch_slices AS s, unnest(CAST(:numbers AS bigint[])) AS n(number)
+WHERE s.id = :id AND s.term = :term
+FOR KEY SHARE OF s
 """)
 _MARKED: Final = sa.text(
     "SELECT number FROM smena.batch_marks WHERE batch = :batch AND number BETWEEN :first AND :last"
@@ -92,13 +103,18 @@ ON CONFLICT DO NOTHING
 
 
 class Piece(NamedTuple):
-    """A run of items that we hold: (``id``, ``term``) is the handle, ``items`` are decoded, from ``first`` on."""
+    """A run of items that we hold: (``id``, ``term``) is the handle, ``items`` are decoded, from ``first`` on.
+
+    ``losses`` is how often its owner did not come back while it had this extent: one that kills its owner is parted
+    in two each time, until it is one item, which can then be told from its neighbours.
+    """
 
     id: int
     term: int
     first: int
     last: int
     attempt: int
+    losses: int
     items: list[Any]
 
 
@@ -171,7 +187,8 @@ def take(connection: sa.Connection, wish: Wish) -> Claim | None:
     if not rows:
         return None
     pieces = tuple(
-        Piece(row.id, row.term, row.first, row.last, row.attempt, msgspec.json.decode(row.items)) for row in rows
+        Piece(row.id, row.term, row.first, row.last, row.attempt, row.losses, msgspec.json.decode(row.items))
+        for row in rows
     )
     return Claim(wish.batch, pieces, sum(len(row.items) for row in rows))
 
@@ -196,7 +213,7 @@ def finish(
     The last statement before the commit.
     """
     if again:
-        within.execute(_AGAIN, {"batch": claim.batch} | _again_values(again))
+        within.execute(_AGAIN, {"batch": claim.batch} | _again_values(joined(again)))
     if dead:
         within.execute(_DEAD, {"batch": claim.batch} | _dead_values(dead))
     gone = _changed(within, _FINISH, claim.handles())
@@ -204,14 +221,14 @@ def finish(
         raise ClaimLost(batch=claim.batch, slices=len(claim.pieces), ours=gone)
 
 
-def mark(within: sa.Connection | Session, piece: Piece, number: int) -> None:
-    """Note, in the transaction of its effect, that an item is done; raises `ClaimLost` where it is not ours any more.
+def mark(within: sa.Connection | Session, piece: Piece, numbers: Sequence[int]) -> None:
+    """Note, in the transaction of their effect, that items are done; raises `ClaimLost` where they are no longer ours.
 
     The last statement before the commit: it holds the slice's row `FOR KEY SHARE`, so a takeover waits for it.
     """
-    values = {"id": piece.id, "term": piece.term, "number": number}
+    values = {"id": piece.id, "term": piece.term, "numbers": list(numbers)}
     if _changed(within, _MARK, values) == 0:
-        raise ClaimLost(item=number, term=piece.term)
+        raise ClaimLost(item=numbers[0], term=piece.term)
 
 
 def marked(connection: sa.Connection, batch: int, piece: Piece) -> set[int]:
@@ -219,14 +236,15 @@ def marked(connection: sa.Connection, batch: int, piece: Piece) -> set[int]:
     return set(connection.scalars(_MARKED, {"batch": batch, "first": piece.first, "last": piece.last}))
 
 
-def runs(numbers: Iterable[int], attempt: int, wait_s: float = 0.0) -> list[Again]:
-    """Return items, named in rising order, as the fewest runs."""
+def joined(again: Iterable[Again]) -> list[Again]:
+    """Return runs, named in rising order, as the fewest that say the same; neighbours wait as long as the longest."""
     found: list[Again] = []
-    for number in numbers:
-        if found and found[-1].last == number - 1:
-            found[-1] = found[-1]._replace(last=number)
+    for run in again:
+        before = found[-1] if found else None
+        if before and (before.last + 1, before.attempt, before.wait_s > 0) == (run.first, run.attempt, run.wait_s > 0):
+            found[-1] = before._replace(last=run.last, wait_s=max(before.wait_s, run.wait_s))
         else:
-            found.append(Again(number, number, attempt, wait_s))
+            found.append(run)
     return found
 
 
@@ -241,6 +259,10 @@ def _again_values(again: Sequence[Again]) -> dict[str, list[Any]]:
 
 
 def _dead_values(dead: Sequence[DeadItem]) -> dict[str, list[Any]]:
-    columns = [list(column) for column in zip(*dead, strict=True)]
+    columns = [[_kept(value) for value in column] for column in zip(*dead, strict=True)]
     names = ("numbers", "attempts", "reasons", "error_classes", "error_texts", "tracebacks", "fingerprints")
     return dict(zip(names, columns, strict=True))
+
+
+def _kept(value: int | str | None) -> int | str | None:
+    return storable(value, LONGEST_TEXT) if isinstance(value, str) else value

@@ -283,6 +283,22 @@ class Evidence(Group):
     """How long it is kept; a job that comes later is not suspected."""
 
 
+class Batches(Group):
+    """Work that is cut into slices."""
+
+    lease_s: Annotated[Seconds, Field(ge=1, le=3600)] = 30
+    """Time after which another worker may take a slice over whose owner is not heard of; renewed at a third of it."""
+
+    turn_s: Annotated[Seconds, Field(ge=0.1, le=600)] = 2.0
+    """Time after which a shard job lets others have its slot and queues up again behind them."""
+
+    slice_s: Annotated[Seconds, Field(ge=0.01, le=60)] = 0.5
+    """Time that a slice is meant to take; how many items that are follows the time they were measured to need."""
+
+    largest_slice: Annotated[int, Field(ge=1, le=100_000), Unit("items")] = 2000
+    """Most items that a worker takes at once, however short they are."""
+
+
 class Telemetry(Group):
     """Logs and metrics."""
 

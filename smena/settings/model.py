@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from smena.settings.groups import (
     Amqp,
+    Batches,
     Database,
     Evidence,
     Once,
@@ -83,6 +84,7 @@ class Settings(BaseSettings):
     once: Once = Once()
     settlements: Settlements = Settlements()
     evidence: Evidence = Evidence()
+    batches: Batches = Batches()
     telemetry: Telemetry = Telemetry()
 
     app: Mapping[str, Any] = Field(default_factory=dict, repr=False)

@@ -247,6 +247,8 @@ batches = sa.Table(
     sa.Column("request_id", sa.Text),
     sa.Column("traceparent", sa.Text),
     sa.Column("opened_at", _TIME, nullable=False, server_default=_NOW),
+    # When shard jobs were last sent, the first time included.
+    sa.Column("sent_at", _TIME, nullable=False, server_default=_NOW),
     sa.Column("ended_at", _TIME),
     sa.CheckConstraint("per IN ('item', 'slice')", name="per_check"),
     sa.CheckConstraint("state IN ('running', 'paused', 'cancelled', 'complete')", name="state_check"),
@@ -275,6 +277,8 @@ batch_slices = sa.Table(
     sa.Column("last", sa.BigInteger, nullable=False),
     # Which attempt of its items this will be.
     sa.Column("attempt", sa.Integer, nullable=False, server_default=sa.text("1")),
+    # How often an owner did not come back from it.
+    sa.Column("losses", sa.Integer, nullable=False, server_default=sa.text("0")),
     # A random id per boot (P32); empty while nobody works it.
     sa.Column("owner", sa.Text),
     # Until when nobody else may take it: the owner's lease, or the wait before a retry.

@@ -37,6 +37,32 @@ ARCHIVIST_LOST_SENT_ON = Event(
     {"sent": "messages sent on", "dead": "messages without a queue"},
 )
 
+BATCH_COMPLETED = Event(
+    "batch.completed",
+    "info",
+    "Nothing of a batch is left; its callback is on its way.",
+    {"batch": "id of the batch", "total": "items", "done": "those that took effect", "dead": "those that did not"},
+)
+BATCH_ITEM_DEAD = Event(
+    "batch.item_dead",
+    "warning",
+    "An item of a batch ended without its effect; `smena batch items` shows it, `smena batch retry` takes it up again.",
+    {
+        "batch": "id of the batch",
+        "item": "number of the item",
+        "actor": "name of the actor",
+        "attempts": "how many it had",
+        "reason": "stable word",
+        "error": "class and text of the error, cut at 2 kB",
+    },
+)
+BATCH_CLAIM_LOST = Event(
+    "batch.claim_lost",
+    "warning",
+    "A slice was taken over before this worker could finish it; what was not committed by then is dropped.",
+    {"batch": "id of the batch", "slices": "how many were held", "items": "items in them", "error": "how it was found"},
+)
+
 CANARY_LATE = Event(
     "canary.late",
     "error",
@@ -213,6 +239,12 @@ JOB_RETRIED = Event(
 )
 JOB_RETURNED = Event(
     "job.returned", "info", "A job went back to its queue; no attempt is spent.", {**_JOB, "why": "the cause"}
+)
+JOB_YIELDED = Event(
+    "job.yielded",
+    "debug",
+    "A shard job of a batch let others have its slot, and waits behind them.",
+    {**_JOB, "delay_s": "wait", "why": "the cause"},
 )
 JOB_SNOOZED = Event(
     "job.snoozed",

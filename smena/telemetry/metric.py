@@ -31,6 +31,9 @@ ATTEMPTS: Final = Metric("smena_attempts_total", "counter", ("actor",), "Jobs th
 STALE_SETTLES: Final = Metric(
     "smena_stale_settles_total", "counter", ("queue",), "Settles dropped because their connection had ended."
 )
+BATCH_ITEMS: Final = Metric(
+    "smena_batch_items_total", "counter", ("actor", "outcome"), "Items of batches by what a try came to."
+)
 STALE_WRITES: Final = Metric(
     "smena_stale_writes_total", "counter", ("what",), "Writes refused because a term was over."
 )

@@ -28,7 +28,7 @@ from workers.execution.pending import Pending, stored_outgoing
 from workers.execution.settler import Settler
 from workers.middleware.attempt import Attempt
 from workers.middleware.evidence import of_error
-from workers.middleware.outcome import Dead, Retry, Snooze
+from workers.middleware.outcome import YIELDED, Dead, Retry, Snooze
 
 
 class NextMessages:
@@ -76,7 +76,8 @@ class NextMessages:
                 return pending
             case Snooze(delay_s, why):
                 pending = Pending(delivery, self._sendable(job.snoozed(), delay_s), "snooze", job)
-                events.emit(events.JOB_SNOOZED, **pending.facts(), delay_s=round(delay_s, 3), why=why)
+                event = events.JOB_YIELDED if why == YIELDED else events.JOB_SNOOZED
+                events.emit(event, **pending.facts(), delay_s=round(delay_s, 3), why=why)
                 return pending
             case Dead():
                 return self._dead(delivery, job, outcome)

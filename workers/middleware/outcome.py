@@ -34,6 +34,10 @@ class Snooze:
     why: str
 
 
+YIELDED = "its turn was over"
+"""Why a shard job of a batch comes back at once, behind those that wait; it is told of in no log."""
+
+
 @dataclass(frozen=True, slots=True)
 class Returned:
     """The job goes back as it came: the process ends, or a ring could not decide."""

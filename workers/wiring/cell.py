@@ -118,6 +118,7 @@ class CellProcess(WorkerProcess):
                 self._link,
                 self._publishing,
                 self._publisher,
+                *([] if self._keeper is None else [self._keeper]),
                 self._pool,
                 self._slots,
                 self._coroutines,

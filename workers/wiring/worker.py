@@ -35,6 +35,7 @@ from workers.broker.prefetch import Prefetch
 from workers.broker.source import work
 from workers.execution.binding import bind_actors
 from workers.execution.brake import Brake
+from workers.execution.claim_keeper import ClaimKeeper
 from workers.execution.coroutines import Coroutines
 from workers.execution.intake import Intake
 from workers.execution.loop_watch import LoopWatch
@@ -63,12 +64,12 @@ from workers.process.mishaps import Mishaps
 from workers.process.orders import Orders
 from workers.process.recorder import FlightRecorder
 from workers.roles.pulse import Pulse
-from workers.wiring import aftermath
+from workers.wiring import aftermath, shards
 from workers.wiring import pool as pool_program
 from workers.wiring.role import Role, Ticking, check_schema, live, unreachable
 
-POOL_SPARE: Final = 4
-"""Database connections beside one for each thread: the settler's, the recall's, the pulse's and one more."""
+POOL_SPARE: Final = 5
+"""Database connections beside one for each thread: settler, recall, pulse, the keeper of claims, and one more."""
 
 
 def preload(settings: Settings) -> None:
@@ -119,6 +120,7 @@ class WorkerProcess:
         self._recorder = child.recorder(settings.worker.threads + settings.worker.concurrency)
         self._body = child
         self._orders = child.orders
+        self._keeper: ClaimKeeper | None = None
         self._build_link()
         self._build_runners()
         self._build_settling()
@@ -135,6 +137,7 @@ class WorkerProcess:
             pulse,
             *self._after.services,
             self._recall,
+            self._keeper,
             self._pool,
             self._slots,
             self._coroutines,
@@ -159,6 +162,7 @@ class WorkerProcess:
             "time-watch": self._time_watch,
             "pool-keeper": self._pool,
             **({} if self._recall is None else {"recall": self._recall}),
+            **({} if self._keeper is None else {"claim-keeper": self._keeper}),
         }
         return Role(
             self._worker,
@@ -218,6 +222,18 @@ class WorkerProcess:
         ]
         ring = None if once is None else OnceRing(once, judge.classify)
         self._actors = bind_actors(self._registry, self._settings.retry, outer, ring, self._settings.worker)
+        if self._database is not None and ring is not None:
+            self._actors, self._keeper = shards.join(
+                self._actors,
+                self._settings.batches,
+                self._database,
+                ring,
+                outer=outer[:2],
+                judge=judge,
+                make_context=self._context_maker(once),
+                board=self._board,
+                ending=self._slots.ending,
+            )
 
     def _build_intake(self) -> None:
         look_up = self._after.put if self._recall is None else self._recall.put

@@ -75,6 +75,19 @@ def note_once(ctx: Context, session: Session, /, key: str) -> None:
     session.commit()
 
 
+@book.actor(queue="jobs")
+def note_item(ctx: Context, session: Session, /, number: int) -> None:
+    """Take effect in a transaction of its own, in a little time."""
+    session.execute(_EFFECT, _values(ctx, f"item-{number}"))
+    time.sleep(0.002)
+
+
+@book.actor(queue="jobs", once=lambda batch, **_counts: str(batch))
+def note_end(ctx: Context, session: Session, /, batch: int, total: int, done: int, dead: int) -> None:
+    """Keep what a batch came to."""
+    session.execute(_EFFECT, _values(ctx, f"batch {batch}: {done} of {total} done, {dead} dead"))
+
+
 @book.actor(queue="jobs", once=lambda key: key)
 async def anote_once(ctx: Context, session: AsyncSession, /, key: str) -> None:
     """Take effect once for each key, on the event loop."""

@@ -1,9 +1,17 @@
 """Actors that batches are opened for."""
 
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from smena.book import Book
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from smena.book import Book, Retry
 from smena.context import Context
+from smena.errors import Permanent, Transient
 
 book = Book("works")
 
@@ -14,6 +22,68 @@ class Line:
 
     number: int
     code: str
+
+
+class Bad(Permanent):
+    """An item that is no good."""
+
+    code = "bad"
+
+
+class Doing:
+    """What the actors do beside their effect; a test sets it."""
+
+    def __init__(self) -> None:
+        self.hook: Callable[[int], object] = lambda _: None
+        self.seen: list[int] = []
+        self.changing = threading.Lock()
+
+    def __call__(self, number: int) -> None:
+        with self.changing:
+            self.seen.append(number)
+        self.hook(number)
+
+
+doing = Doing()
+
+EFFECT = sa.text("INSERT INTO effects (item, job_id, attempt) VALUES (:item, :job, :attempt)")
+
+
+def _write(ctx: Context, session: Session, number: int) -> None:
+    session.execute(EFFECT, {"item": number, "job": ctx.job.id, "attempt": ctx.attempt})
+
+
+@book.actor(queue="works", retry=Retry(attempts=3, unexpected_attempts=2))
+def plain(number: int) -> None:
+    """Do it, with no transaction."""
+    doing(number)
+
+
+@book.actor(queue="works", retry=Retry(attempts=3, unexpected_attempts=2))
+def commits(ctx: Context, session: Session, /, number: int, *, offset: int = 0) -> None:
+    """Write one effect in a transaction of its own."""
+    _write(ctx, session, number + offset)
+    doing(number)
+
+
+@book.actor(queue="works", once=lambda number: str(number % 100))
+def once(ctx: Context, session: Session, /, number: int) -> None:
+    """Write one effect for each key."""
+    _write(ctx, session, number)
+
+
+@book.actor(queue="works", retry=Retry(attempts=3, unexpected_attempts=2))
+def slices(ctx: Context, session: Session, /, numbers: list[int]) -> None:
+    """Write the effects of a slice."""
+    for number in numbers:
+        _write(ctx, session, number)
+    for number in numbers:
+        doing(number)
+
+
+def outage(number: int) -> None:
+    """Fail as a service does that is away for a moment."""
+    raise Transient("away", item=number)
 
 
 @book.actor(queue="works")

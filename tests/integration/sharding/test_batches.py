@@ -240,7 +240,7 @@ def test_progress_counts_what_was_committed_item_by_item(database: Database) -> 
     claim = take(database, batch)
     assert claim is not None
     with database.session() as session:
-        claims.mark(session, claim.pieces[0], claim.pieces[0].first)
+        claims.mark(session, claim.pieces[0], [claim.pieces[0].first])
         session.commit()
         stands = batches.status(session, batch)
     assert (stands.done, stands.left, stands.held) == (1, 9, 10)

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from sharding import batches, claims
-from sharding.claims import Again, Claim, DeadItem, Wish, runs
+from sharding.claims import Again, Claim, DeadItem, Wish, joined
 from smena.errors import ClaimLost
 from smena.store.database import Database
 
@@ -84,7 +84,7 @@ def test_a_claim_that_ran_out_is_anybodys_under_a_new_term(database: Database) -
         finish(database, stale, dead=[DeadItem(0, 1, "bad")])
     with database.session() as session:
         with pytest.raises(ClaimLost, match="item=0"):
-            claims.mark(session, stale.pieces[0], 0)
+            claims.mark(session, stale.pieces[0], [0])
         session.rollback()
         stands = batches.status(session, batch)
     assert (stands.dead, stands.done, stands.left) == (0, 0, 1)  # nothing of the stale one's was written
@@ -116,7 +116,7 @@ def test_a_renewal_passes_an_items_open_transaction_and_a_takeover_does_not(data
     claim = taken(database, batch)
     piece = claim.pieces[0]
     with database.session() as session:
-        claims.mark(session, piece, piece.first)
+        claims.mark(session, piece, [piece.first])
         with database.transaction() as connection:
             assert claims.renew(connection, [(piece.id, piece.term)], 60) == {piece.id}
         run_out(database)
@@ -149,12 +149,27 @@ def test_an_item_that_is_to_wait_is_taken_by_nobody_before_its_time(database: Da
 
 
 def test_neighbours_that_wait_for_the_same_time_are_one_slice() -> None:
-    assert runs([3, 4, 5, 8, 10, 11], attempt=2, wait_s=1.5) == [
-        Again(3, 5, 2, 1.5),
-        Again(8, 8, 2, 1.5),
-        Again(10, 11, 2, 1.5),
-    ]
-    assert runs([], attempt=1) == []
+    alone = [Again(3, 3, 2, 1.5), Again(4, 5, 2, 4.0), Again(6, 6, 3, 4.0), Again(8, 8, 1), Again(9, 12, 1)]
+    assert joined(alone) == [Again(3, 5, 2, 4.0), Again(6, 6, 3, 4.0), Again(8, 12, 1)]
+    assert joined([]) == []
+
+
+def test_a_slice_that_kills_its_owners_is_parted_until_the_one_item_stands_alone(database: Database) -> None:
+    batch = opened(database, 64, shards=1)
+    poison, crashes = 37, 0
+    while claim := take(database, batch, items=64):
+        held = of(claim)
+        if held == [poison] and claim.pieces[0].losses >= 2:
+            finish(database, claim, dead=[DeadItem(poison, 1, "crashed")])
+        elif poison in held:
+            crashes += 1
+            run_out(database)
+        else:
+            finish(database, claim)
+    assert crashes <= 8
+    with database.session() as session:
+        stands = batches.status(session, batch)
+    assert (stands.left, stands.dead) == (0, 1)
 
 
 def test_a_batch_of_many_items_leaves_few_dead_rows_under_a_held_snapshot(

@@ -1,0 +1,260 @@
+"""Shard jobs work a batch to its end: each item once, bad ones aside, and no other job waits longer than a turn."""
+
+import threading
+from collections import Counter
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from sharding import batches, claims
+from sharding.batches import Per
+from smena.book import Actor
+from smena.store.database import Database
+from workers.middleware.outcome import DONE, YIELDED, Returned, Snooze
+
+from . import book
+from .world import Process, process
+
+N = 300
+
+
+def opened(database: Database, actor: Actor[..., Any], count: int = N, per: Per = "item", **options: Any) -> int:
+    with database.session() as session:
+        batch = batches.open(session, actor, range(count), per=per, then=book.ended, **options)
+        session.commit()
+    return batch.id
+
+
+def effects(database: Database) -> Counter[int]:
+    with database.transaction() as connection:
+        return Counter(connection.scalars(sa.text("SELECT item FROM effects")))
+
+
+def callbacks(database: Database) -> int:
+    with database.transaction() as connection:
+        found = connection.scalar(
+            sa.text("SELECT count(*) FROM smena.outbox WHERE actor = :actor"), {"actor": book.ended.name}
+        )
+    return found or 0
+
+
+def dead(database: Database, batch: int) -> dict[int, tuple[int | None, str | None]]:
+    with database.session() as session:
+        return {item.number: (item.attempts, item.reason) for item in batches.items(session, batch, "dead")}
+
+
+def outcome_of(one: Process, batch: int) -> tuple[str, int, int, int]:
+    stands = one.status(batch)
+    return stands.state, stands.done, stands.dead, stands.left
+
+
+@pytest.mark.parametrize(
+    ("actor", "per"), [(book.plain, "item"), (book.commits, "item"), (book.slices, "slice")], ids=lambda one: str(one)
+)
+def test_each_item_is_done_once_and_the_batch_ends_once(database: Database, actor: Actor[..., Any], per: Per) -> None:
+    batch = opened(database, actor, per=per)
+    with process(database) as one:
+        one.work(batch)
+        assert outcome_of(one, batch) == ("complete", N, 0, 0)
+    assert Counter(book.doing.seen) == dict.fromkeys(range(N), 1)
+    assert effects(database) == ({} if actor is book.plain else dict.fromkeys(range(N), 1))
+    assert callbacks(database) == 1
+
+
+@pytest.mark.parametrize(
+    ("actor", "per"), [(book.plain, "item"), (book.commits, "item"), (book.slices, "slice")], ids=lambda one: str(one)
+)
+def test_one_bad_item_never_fails_its_slice(database: Database, actor: Actor[..., Any], per: Per) -> None:
+    bad, flaky = {7, 8, 200}, 120
+    failed: list[int] = []
+
+    def hook(number: int) -> None:
+        if number in bad:
+            raise book.Bad(number=number)
+        if number == flaky and not failed:
+            failed.append(number)
+            raise ValueError("a bug that shows once")
+
+    book.doing.hook = hook
+    batch = opened(database, actor, per=per)
+    with process(database) as one:
+        one.work(batch)
+        assert outcome_of(one, batch) == ("complete", N - 3, 3, 0)
+    assert dead(database, batch) == dict.fromkeys(sorted(bad), (1, "bad"))
+    if actor is not book.plain:
+        assert effects(database) == dict.fromkeys(set(range(N)) - bad, 1)
+    assert callbacks(database) == 1
+
+
+def test_attempts_are_counted_item_by_item_until_it_is_dead_with_its_reason(database: Database) -> None:
+    def hook(number: int) -> None:
+        if number == 5:
+            book.outage(number)
+        if number == 6:
+            raise ValueError("always")
+
+    book.doing.hook = hook
+    batch = opened(database, book.commits, 20)
+    with process(database) as one:
+        one.work(batch)
+    assert dead(database, batch) == {5: (3, "exhausted"), 6: (2, "unexpected")}
+    with database.session() as session:
+        found = {item.number: item.error for item in batches.items(session, batch, "dead")}
+    assert found[6] == "always"
+
+
+def test_a_slice_that_meets_an_outage_waits_whole_and_is_done_once(database: Database) -> None:
+    away = {"calls": 3}
+
+    def hook(number: int) -> None:
+        if away["calls"] > 0:
+            away["calls"] -= 1
+            book.outage(number)
+
+    book.doing.hook = hook
+    batch = opened(database, book.slices, 64, per="slice", shards=1)
+    with process(database) as one:
+        one.work(batch, threads=1)
+        assert outcome_of(one, batch)[:3] == ("complete", 64, 0)
+    assert effects(database) == dict.fromkeys(range(64), 1)
+
+
+def test_an_actors_once_key_holds_in_a_batch_too(database: Database) -> None:
+    batch = opened(database, book.once, 250)
+    with process(database) as one:
+        one.work(batch)
+        assert outcome_of(one, batch) == ("complete", 250, 0, 0)
+    assert len(effects(database)) == 100  # keys are the number's last two digits
+
+
+def test_constant_arguments_travel_beside_the_item(database: Database) -> None:
+    batch = opened(database, book.commits, 3, kwargs={"offset": 1000})
+    with process(database) as one:
+        one.work(batch)
+    assert sorted(effects(database)) == [1000, 1001, 1002]
+
+
+def test_a_shard_job_lets_others_have_its_slot_when_its_turn_is_over(database: Database) -> None:
+    batch = opened(database, book.plain, 5000, largest_slice=10)
+    with process(database, turn_s=0.1) as one:
+        outcome = one.turn(batch)
+        assert outcome == Snooze(0.0, YIELDED)
+        assert 0 < one.status(batch).left < 5000
+        assert one.status(batch).held == 0  # it holds nothing while it waits
+
+
+def test_a_draining_process_finishes_the_item_in_hand_and_leaves_the_rest_free(database: Database) -> None:
+    batch = opened(database, book.commits, 200, shards=1)
+    with process(database, slice_s=5) as one:
+        book.doing.hook = lambda number: one.ending.set() if number == 40 else None
+        assert isinstance(one.turn(batch), Returned)
+        stands = one.status(batch)
+        assert (stands.done, stands.held, stands.left) == (41, 0, 159)
+    with process(database) as other:
+        other.work(batch)
+        assert outcome_of(other, batch) == ("complete", 200, 0, 0)
+    assert effects(database) == dict.fromkeys(range(200), 1)
+
+
+def test_p32_a_dead_workers_claims_are_free_when_their_lease_is_over_and_nothing_is_done_twice(
+    database: Database,
+) -> None:
+    batch = opened(database, book.commits, 50, shards=1)
+    with process(database) as one:
+        held = one.keeper.take(batch, 1, 50, 0)
+        assert held is not None
+        piece = held.claim.pieces[0]
+        with database.session() as session:  # it has done its first item, and dies
+            session.execute(book.EFFECT, {"item": 0, "job": "dead", "attempt": 1})
+            claims.mark(session, piece, [0])
+            session.commit()
+        one.keeper.drop(held)
+    with process(database) as other:
+        waits = other.turn(batch)
+        while isinstance(waits, Snooze) and waits.why == YIELDED:
+            waits = other.turn(batch)
+        assert isinstance(waits, Snooze)  # it comes back when the lease may be over
+        with database.transaction() as connection:
+            connection.execute(sa.text("UPDATE smena.batch_slices SET lease_until = now()"))
+        other.work(batch)
+        assert outcome_of(other, batch) == ("complete", 50, 0, 0)
+    assert effects(database) == dict.fromkeys(range(50), 1)
+
+
+def test_an_owner_that_lost_its_slice_in_mid_item_writes_nothing_more(database: Database) -> None:
+    batch = opened(database, book.commits, 30, shards=1)
+
+    def hook(number: int) -> None:
+        if number == 3 and not stolen:
+            stolen.append(number)
+            with database.transaction() as connection:
+                connection.execute(sa.text("UPDATE smena.batch_slices SET term = term + 1, lease_until = now()"))
+
+    stolen: list[int] = []
+    book.doing.hook = hook
+    with process(database) as one:
+        one.work(batch, threads=1)
+        assert outcome_of(one, batch) == ("complete", 30, 0, 0)
+        assert one.board.snapshot()["counters"]["smena_stale_writes_total"] == {"batch": 1}
+    assert effects(database) == dict.fromkeys(range(30), 1)
+    assert Counter(book.doing.seen)[3] == 2  # it ran again, and only the second one's effect stands
+
+
+def test_the_keeper_renews_what_is_worked_longer_than_a_lease_and_nobody_takes_it(database: Database) -> None:
+    batch = opened(database, book.plain, 1)
+    rival = threading.Event()
+    with process(database, lease_s=1.0) as one:
+
+        def hook(_: int) -> None:
+            for _ in range(8):
+                rival.wait(0.25)
+                assert one.keeper.take(batch, 1, 1, 0) is None
+
+        book.doing.hook = hook
+        assert one.turn(batch) == DONE
+        assert outcome_of(one, batch) == ("complete", 1, 0, 0)
+
+
+def test_a_worker_that_could_not_renew_stops_before_its_lease_is_over(database: Database) -> None:
+    batch = opened(database, book.plain, 100, shards=1)
+    with process(database, lease_s=1.0, slice_s=50, turn_s=60) as one:
+        held: list[int] = []
+
+        def hook(number: int) -> None:
+            if number >= 20 and not held:
+                held.append(number)
+                with one.keeper._changing:  # the renewing thread comes to nothing
+                    threading.Event().wait(1.2)
+
+        book.doing.hook = hook
+        one.work(batch, threads=1)
+        assert outcome_of(one, batch) == ("complete", 100, 0, 0)
+    seen = Counter(book.doing.seen)
+    assert seen[held[0]] == 2
+    assert max(seen.values()) == 2  # it stopped there, and took its items again when the lease was over
+    assert seen[held[0] + 1] == 1
+
+
+def test_shard_jobs_of_an_unknown_actor_wait_and_those_of_an_unknown_batch_end(database: Database) -> None:
+    batch = opened(database, book.plain, 1)
+    with database.transaction() as connection:
+        connection.execute(sa.text("UPDATE smena.batches SET actor = 'newer.actor'"))
+    with process(database) as one:
+        outcome = one.turn(batch)
+        assert isinstance(outcome, Snooze)
+        assert outcome.why == "unknown_actor"
+        assert one.turn(batch + 1) == DONE
+        assert one.turn(batch, epoch=0) == Snooze(outcome.delay_s, outcome.why)
+
+
+def test_shard_jobs_of_an_earlier_epoch_end_at_once(database: Database) -> None:
+    batch = opened(database, book.plain, 10)
+    with database.session() as session:
+        batches.resume(session, batch)
+        session.commit()
+    with process(database) as one:
+        assert one.turn(batch, epoch=1) == DONE
+        assert book.doing.seen == []
+        one.work(batch, epoch=2)
+    assert sorted(book.doing.seen) == list(range(10))
