@@ -55,6 +55,15 @@ SUSPECTS: Final = Metric(
     ("actor", "verdict"),
     "Jobs that were run apart: cleared, crashed, or convicted of going on when their time was up.",
 )
+LEADER_ATTEMPTS: Final = Metric(
+    "smena_leader_attempts_total", "counter", ("duty", "result"), "Tries to lead: won, or lost to another."
+)
+LEADER_LOSSES: Final = Metric(
+    "smena_leader_losses_total",
+    "counter",
+    ("duty", "reason"),
+    "Leaderships that ended: resigned, taken, expired, session_lost.",
+)
 OUTBOX_SENT: Final = Metric("smena_outbox_sent_total", "counter", (), "Outbox rows confirmed by the broker.")
 OUTBOX_PARKED: Final = Metric("smena_outbox_parked_total", "counter", (), "Outbox rows that cannot be published.")
 DEAD_LETTERS_MOVED: Final = Metric(
@@ -99,6 +108,13 @@ CANARY_LATE: Final = Metric(
     ("level",),
     "How late the last canary through a delay level was, or the one that is overdue is by now.",
     fold="max",
+)
+LEADER: Final = Metric("smena_leader", "gauge", ("duty",), "1 in the process that leads, 0 in those that stand for it.")
+LEADER_HELD: Final = Metric(
+    "smena_leader_held_seconds", "gauge", ("duty",), "How long the present leader has led.", fold="max"
+)
+LEADER_RENEWED: Final = Metric(
+    "smena_leader_renewed_age_seconds", "gauge", ("duty",), "Time since the leader's last renewal.", fold="max"
 )
 POOL_WAIT: Final = Metric("smena_pool_wait_seconds", "gauge", (), "Longest recent wait for a connection.", fold="max")
 LOOP_LAG: Final = Metric("smena_loop_lag_seconds", "gauge", ("loop",), "Longest lag of the last 10 s.", fold="max")

@@ -11,6 +11,7 @@ import yaml
 from smena.settings import Settings
 from smena.settings.environment import read
 from smena.settings.safety import KNOWN_PASSWORDS
+from smena.telemetry.metric import METRICS
 from tests.fixtures import compose_file, dockerfile
 from tests.fixtures.compose_file import ROOT, ComposeService
 
@@ -19,6 +20,7 @@ SERVICES = compose_file.services()
 OURS = [one for one in SERVICES.values() if one.is_ours]
 ROLES = [one for one in OURS if one.name != "migrate"]
 UNIT = (ROOT / "deploy" / "smena.service").read_text(encoding="utf-8")
+ALERTS = yaml.safe_load((ROOT / "deploy" / "alerts.yml").read_text(encoding="utf-8"))
 DEFAULTS = Settings()
 
 
@@ -142,3 +144,14 @@ def _secrets(folder: Path) -> dict[str, str]:
 
 def _command(folder: Path) -> list[str]:
     return ["/bin/sh", str(ROOT / "deploy" / "secrets.sh"), str(folder)]
+
+
+def test_alerts_ask_for_metrics_that_are_there_and_name_a_page_that_is() -> None:
+    rules = [rule for group in ALERTS["groups"] for rule in group["rules"]]
+    assert rules
+    for rule in rules:
+        asked = re.findall(r"smena_\w+", rule["expr"])
+        assert asked
+        assert set(asked) <= set(METRICS)
+        assert set(re.findall(r"by \((\w+)\)", rule["expr"])) <= set(METRICS[asked[0]].labels)
+        assert (ROOT / "docs" / "runbooks" / rule["annotations"]["runbook"]).is_file()

@@ -1,13 +1,14 @@
 """What a leader may believe, and when its service gives up: no store is asked here."""
 
+import asyncio
 from datetime import UTC, datetime
 
 import pytest
 
-from smena.clock import MovedClock
+from smena.clock import SYSTEM, MovedClock
 from smena.errors import Misconfigured, TermLost
 from smena.guarantees.election.contract import Reason
-from smena.guarantees.election.tenure import Tenure
+from smena.guarantees.election.tenure import Tenure, cancelled_at_end
 from smena.guarantees.election.timing import Timing
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -42,6 +43,49 @@ def test_who_wants_to_know_of_the_end_is_told_once_also_when_it_comes_late() -> 
     tenure.at_end(lambda: told.append("late"))
     assert told == ["early", "late"]
     assert tenure.reason is Reason.TAKEN
+
+
+def test_who_has_left_is_not_told() -> None:
+    told: list[str] = []
+    tenure = Tenure("leader:x", 1, 9.0, MovedClock(START))
+    tenure.at_end(lambda: told.append("x"))()
+    tenure.end(Reason.TAKEN)
+    assert told == []
+
+
+async def test_a_coroutine_is_struck_when_its_tenure_ends_and_is_told_why() -> None:
+    tenure = Tenure("leader:x", 1, 9.0, SYSTEM)
+
+    async def work() -> None:
+        async with cancelled_at_end(tenure):
+            await asyncio.to_thread(tenure.end, Reason.TAKEN)
+            await asyncio.sleep(60)
+
+    with pytest.raises(TermLost):
+        await work()
+    await asyncio.sleep(0)  # nothing of it comes after
+
+
+async def test_a_cancellation_by_somebody_else_stays_one() -> None:
+    tenure = Tenure("leader:x", 1, 9.0, SYSTEM)
+
+    async def work() -> None:
+        async with cancelled_at_end(tenure):
+            await asyncio.sleep(60)
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_block_that_was_left_is_struck_no_more() -> None:
+    tenure = Tenure("leader:x", 1, 9.0, SYSTEM)
+    async with cancelled_at_end(tenure):
+        pass
+    tenure.end(Reason.TAKEN)
+    await asyncio.sleep(0)
 
 
 def test_a_leader_stops_before_its_lease_ends_and_renews_in_time_for_another_try() -> None:

@@ -7,14 +7,15 @@ held off by the fence: see the package's docstring.
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 from smena.clock import Clock, Deadline
 from smena.errors import Transient
 from smena.guarantees.election.contract import PREFIX, Election, Reason, Unseated
-from smena.guarantees.election.tenure import Tenure
+from smena.guarantees.election.tenure import Tenure, cancelled_at_end
 from smena.guarantees.election.timing import Timing
 from smena.lifecycle import Loop
 from smena.telemetry import events
@@ -39,6 +40,7 @@ class Leadership(Loop):
         self._clock = clock
         self._tenure: Tenure | None = None
         self._asked_to_resign = False
+        self._is_ending = False
         self._stays_out_until_s = clock.monotonic()
         self._turned = threading.Condition()
 
@@ -53,19 +55,33 @@ class Leadership(Loop):
         tenure = self._tenure
         return tenure if tenure is not None and tenure.holds() else None
 
+    def held_s(self) -> float | None:
+        """Return how long this process has led, or None."""
+        tenure = self.tenure
+        return None if tenure is None else self._clock.monotonic() - tenure.began_s
+
+    def renewed_ago_s(self) -> float | None:
+        """Return how long ago the last renewal was asked for that was granted, or None."""
+        tenure = self.tenure
+        return None if tenure is None else self._clock.monotonic() - tenure.renewed_s
+
     @contextmanager
     def lead(self, wait_s: float | None = None) -> Iterator[Tenure]:
         """Do the block as the leader, after waiting for that; raise `NotLeading` if it is not so within ``wait_s``.
 
-        A block cannot be struck from outside: it asks `Tenure.check`, or waits on `Tenure.lost`. One that comes to
+        A block cannot be struck from outside: it asks `Tenure.check`, or waits by `Tenure.wait`. One that comes to
         its end when its time is over ends with `TermLost`. Leaving the block does not give up the seat.
         """
-        with self._turned:
-            if not self._turned.wait_for(lambda: self.tenure is not None, wait_s):
-                raise NotLeading(lease=self.lease_name)
-            tenure = self._tenure
-        assert tenure is not None  # noqa: S101 - for the type checker
+        tenure = self._led(wait_s)
         yield tenure
+        tenure.check()
+
+    @asynccontextmanager
+    async def alead(self, wait_s: float | None = None) -> AsyncIterator[Tenure]:
+        """Do the same on the event loop, where the block *is* struck: it is cancelled, and ends with `TermLost`."""
+        tenure = await asyncio.to_thread(self._led, wait_s)
+        async with cancelled_at_end(tenure):
+            yield tenure
         tenure.check()
 
     def resign(self) -> None:
@@ -78,6 +94,7 @@ class Leadership(Loop):
         """See `Loop`."""
         super().ask_to_stop()
         with self._turned:
+            self._is_ending = True
             self._turned.notify_all()
 
     def stop(self, deadline: Deadline) -> bool:
@@ -88,6 +105,15 @@ class Leadership(Loop):
             self._step_down(Reason.RESIGNED)
             self._election.close()
         return ended
+
+    def _led(self, wait_s: float | None) -> Tenure:
+        """Wait until this process leads, or until it is to stop; raise `NotLeading` where it does not then."""
+        with self._turned:
+            self._turned.wait_for(lambda: self.tenure is not None or self._is_ending, wait_s)
+            tenure = self.tenure
+        if tenure is None:
+            raise NotLeading(lease=self.lease_name)
+        return tenure
 
     def _round(self, stopping: threading.Event) -> None:
         if self._tenure is None:

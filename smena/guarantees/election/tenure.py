@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from smena.clock import Clock
 from smena.errors import TermLost
@@ -25,11 +27,11 @@ class Tenure:
         self.renewed_s = self.began_s
         self.reason: Reason | None = None
         self.lost = threading.Event()
-        """Set when it is over: wait on it in place of sleeping."""
+        """Set when the leadership's thread has found that it is over."""
         self._until_s = until_s
         self._clock = clock
-        self._ending = threading.Lock()
-        self._at_end: list[Callable[[], None]] = []
+        self._ending = threading.RLock()  # who is told may ask again
+        self._at_end: list[Callable[[], object]] = []
 
     @property
     def term(self) -> Term:
@@ -49,6 +51,11 @@ class Tenure:
         if not self.holds():
             raise TermLost(lease=self.lease_name, term=self.number)
 
+    def wait(self, seconds: float) -> bool:
+        """Wait that long, or until it is over; say whether it still holds. Use it in place of sleeping."""
+        self.lost.wait(max(0.0, min(seconds, self.left_s())))
+        return self.holds()
+
     def renew(self, asked_s: float, belief_s: float) -> None:
         """Let it last from the moment at which the store was asked."""
         self.renewed_s, self._until_s = asked_s, asked_s + belief_s
@@ -58,14 +65,47 @@ class Tenure:
         with self._ending:
             self.reason = self.reason or reason
             self.lost.set()
-            told, self._at_end = self._at_end, []
-        for tell in told:
-            tell()
+            while self._at_end:
+                self._at_end.pop()()
 
-    def at_end(self, tell: Callable[[], None]) -> None:
-        """Call ``tell`` once when it ends, on the thread that ends it; at once if it has."""
+    def at_end(self, tell: Callable[[], object]) -> Callable[[], None]:
+        """Call ``tell`` once when it ends, on the thread that ends it, at once if it has; return the way out.
+
+        After the way out was taken it is not called, nor in the middle of being called.
+        """
         with self._ending:
-            if not self.lost.is_set():
+            if self.lost.is_set():
+                tell()
+            else:
                 self._at_end.append(tell)
-                return
-        tell()
+
+        def leave() -> None:
+            with self._ending:
+                if tell in self._at_end:
+                    self._at_end.remove(tell)
+
+        return leave
+
+
+@asynccontextmanager
+async def cancelled_at_end(tenure: Tenure) -> AsyncIterator[None]:
+    """Cancel the block when the tenure ends, and let it end with `TermLost`; a cancellation by others passes."""
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    struck, is_inside = False, True
+
+    def strike() -> None:
+        nonlocal struck
+        if is_inside and task is not None:  # it may have left while this waited for its turn
+            struck = True
+            task.cancel()
+
+    leave = tenure.at_end(lambda: loop.call_soon_threadsafe(strike))
+    try:
+        yield
+    except asyncio.CancelledError as cancelled:
+        if struck and task is not None and task.uncancel() == 0:
+            raise TermLost(lease=tenure.lease_name, term=tenure.number) from cancelled
+        raise
+    finally:
+        is_inside = False
+        leave()

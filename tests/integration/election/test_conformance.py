@@ -1,5 +1,6 @@
 """Every backend of an election keeps the same promises (guarantee 3)."""
 
+import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -9,10 +10,12 @@ import pytest
 
 from smena.errors import TermLost
 from smena.guarantees.election.contract import Reason
+from smena.guarantees.election.figures import show
 from smena.guarantees.election.leadership import Leadership, NotLeading
 from smena.store import terms
 from smena.telemetry import events
 from smena.telemetry.event import Occurrence
+from smena.telemetry.tally import Board, merge
 from tests.fixtures.eventually import eventually
 from tests.fixtures.fix_proxy import Proxied
 
@@ -149,6 +152,32 @@ def test_what_is_led_is_told_to_end_when_the_leadership_is_over(ground: Ground) 
     with pytest.raises(TermLost):
         work()
     assert seen == [Reason.RESIGNED]
+
+
+async def test_a_coroutine_that_leads_is_cancelled_when_the_leadership_is_over(ground: Ground) -> None:
+    leader = ground.candidate()
+
+    async def work() -> None:
+        async with leader.alead():
+            leader.resign()
+            await asyncio.sleep(60)
+
+    with pytest.raises(TermLost):
+        await work()
+
+
+def test_what_a_process_leads_is_seen_from_outside(ground: Ground) -> None:
+    leader, other = ground.candidate(), ground.candidate()
+    boards = [Board(), Board()]
+    leave = [show(board, [one]) for board, one in zip(boards, (leader, other), strict=True)]
+    eventually(lambda: merge(boards[0].snapshot(), boards[1].snapshot())["gauges"]["smena_leader"] == {"drill": 1.0})
+    first = boards[0] if leader.term() else boards[1]
+    eventually(lambda: first.snapshot()["gauges"]["smena_leader_held_seconds"]["drill"] > LEASE_S / 3)
+    eventually(lambda: first.snapshot()["gauges"]["smena_leader_renewed_age_seconds"]["drill"] < LEASE_S / 3)
+    (leader if leader.term() else other).resign()
+    eventually(lambda: first.snapshot()["counters"].get("smena_leader_losses_total") == {"drill|resigned": 1})
+    for out in leave:
+        out()
 
 
 def test_who_does_not_lead_leads_no_block(ground: Ground) -> None:
