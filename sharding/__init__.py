@@ -1,1 +1,1 @@
-"""How work is cut: assignment, members, leases, claims, sources, pages, progress, batches."""
+"""How work is cut: assignment, members, leases, claims, sources, pages, progress, batches, upkeep."""

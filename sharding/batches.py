@@ -20,7 +20,7 @@ from sqlalchemy.orm import Session
 from sharding import progress
 from sharding.pages import Item, State, items
 from sharding.progress import End, Progress
-from sharding.sources import Source, load
+from sharding.sources import Query, Source, load
 from smena import outbox
 from smena.book import Actor
 from smena.book.address import new_job
@@ -35,7 +35,9 @@ __all__ = [
     "End",
     "Item",
     "NoBatch",
+    "Place",
     "Progress",
+    "Query",
     "State",
     "cancel",
     "items",
@@ -105,7 +107,7 @@ def open(  # noqa: A001 - batches.open() reads like the builtin on purpose
     connection.execute(sa.update(table).where(table.c.id == batch).values(total=total))
     if total:
         connection.execute(_cut(batch, total, _grain(total, shards)))
-    _send_shards(connection, batch, actor.queue, epoch=1, count=max(1, min(shards, total)))
+    send_shards(connection, batch, actor.queue, epoch=1, count=max(1, min(shards, total)))
     return Batch(batch, total)
 
 
@@ -138,6 +140,12 @@ def retry(session: Place, batch: int) -> int:
     if numbers:
         _restart(session, batch, ("running", "paused", "complete", "cancelled"))
     return int(numbers)
+
+
+def send_shards(connection: sa.Connection, batch: int, queue: str, epoch: int, count: int) -> None:
+    """Send shard jobs of an epoch, in this transaction."""
+    jobs: list[Job] = [new_job(SHARD, queue, (batch, epoch), {}) for _ in range(count)]
+    outbox.add(connection, *jobs)
 
 
 class _Check:
@@ -219,11 +227,6 @@ def _cut(batch: int, total: int, grain: int) -> sa.Insert:
     return batch_slices.insert().from_select(["batch", "first", "last"], sa.select(sa.literal(batch), first, last))
 
 
-def _send_shards(connection: sa.Connection, batch: int, queue: str, epoch: int, count: int) -> None:
-    jobs: list[Job] = [new_job(SHARD, queue, (batch, epoch), {}) for _ in range(count)]
-    outbox.add(connection, *jobs)
-
-
 _AFRESH: Final = {
     "epoch": table.c.epoch + 1,
     "sent_at": sa.func.clock_timestamp(),
@@ -236,7 +239,7 @@ _AFRESH: Final = {
 def _restart(session: Place, batch: int, states: tuple[str, ...]) -> None:
     row = _change(session, batch, "running", states, **_AFRESH)
     connection = session.connection() if isinstance(session, Session) else session
-    _send_shards(connection, batch, row.queue, row.epoch, row.shards)
+    send_shards(connection, batch, row.queue, row.epoch, row.shards)
 
 
 def _change(session: Place, batch: int, state: str, states: tuple[str, ...], **values: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +23,15 @@ PIECE_ITEMS: Final = 10_000
 PIECE_BYTES: Final = 4 * 1024 * 1024
 """What one COPY carries at most, but for the last item of a piece."""
 
-Source = Iterable[Any] | sa.Select[Any] | sa.CompoundSelect[Any] | Path
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query as text, for those who have no SQLAlchemy at hand."""
+
+    text: str
+
+
+Source = Iterable[Any] | sa.Select[Any] | sa.CompoundSelect[Any] | Query | Path
 """Items, a query, or a file: `.jsonl` a JSON value a line, `.csv` a dict a row (named by its head), else text lines."""
 
 Travelling = Callable[[Any, int], Any]
@@ -34,6 +43,8 @@ def load(connection: sa.Connection, batch: int, source: Source, travelling: Trav
 
     A query's rows are not checked here: one column is the item itself, several are an object by their names.
     """
+    if isinstance(source, Query):
+        source = _with_columns(connection, source)
     if isinstance(source, sa.Select | sa.CompoundSelect):
         return connection.execute(_selected(batch, source), execution_options={"preserve_rowcount": True}).rowcount
     items = _of_file(source) if isinstance(source, Path) else source
@@ -45,6 +56,14 @@ def load(connection: sa.Connection, batch: int, source: Source, travelling: Trav
     if not isinstance(driver, psycopg.Connection):
         raise Misused("a batch is opened through psycopg 3 (postgresql+psycopg://)", got=type(driver).__name__)
     return _copy(driver, batch, iter(items), travelling)
+
+
+def _with_columns(connection: sa.Connection, query: Query) -> sa.Select[Any]:
+    """Ask the server what columns the query has."""
+    text = query.text.strip().rstrip(";")
+    asked = connection.execute(sa.text(f"SELECT * FROM ({text}) AS source LIMIT 0"))  # noqa: S608 - it is the caller's
+    rows = sa.text(text).columns(*(sa.column(name) for name in asked.keys())).subquery("source")  # noqa: SIM118
+    return sa.select(rows)
 
 
 def _selected(batch: int, query: sa.Select[Any] | sa.CompoundSelect[Any]) -> sa.Insert:

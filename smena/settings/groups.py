@@ -298,6 +298,12 @@ class Batches(Group):
     largest_slice: Annotated[int, Field(ge=1, le=100_000), Unit("items")] = 2000
     """Most items that a worker takes at once, however short they are."""
 
+    stalled_s: Annotated[Seconds, Field(ge=1, le=DAY_S)] = 120
+    """Time after which a batch that nobody works gets new shard jobs, as its own may be lost; each time a bit later."""
+
+    keep_s: Annotated[WholeSeconds, Field(ge=0, le=3650 * DAY_S)] = 30 * DAY_S
+    """How long a batch is kept, with its items, after its end."""
+
 
 class Telemetry(Group):
     """Logs and metrics."""

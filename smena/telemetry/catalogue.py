@@ -56,6 +56,12 @@ BATCH_ITEM_DEAD = Event(
         "error": "class and text of the error, cut at 2 kB",
     },
 )
+BATCH_WOKEN = Event(
+    "batch.woken",
+    "warning",
+    "Nobody worked a batch of which something is left; it was sent new shard jobs.",
+    {"batch": "id of the batch", "shards": "how many", "queue": "where they went"},
+)
 BATCH_CLAIM_LOST = Event(
     "batch.claim_lost",
     "warning",

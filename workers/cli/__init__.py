@@ -31,6 +31,8 @@ FAMILIES: Final[dict[str, Family]] = {
     "db": Family("workers.cli.db:db", "Upgrade, check and list the database's migrations."),
     "topology": Family("workers.cli.topology:topology", "Declare queues and compare them with the broker's."),
     "dead": Family("workers.cli.dead:dead", "List and show dead letters."),
+    "batch": Family("workers.cli.batch:batch", "Submit work in bulk, watch it, stop it, take up what died."),
+    "doctor": Family("workers.cli.doctor:doctor", "Look for what makes a fleet slow or stuck without an error."),
     "evidence": Family("workers.cli.evidence:evidence", "Show which processes died while a job ran, and how."),
     "debug": Family("workers.cli.debug:debug", "Look into a running child: its stacks, memory, time."),
     "drill": Family("workers.cli.drill:drill", "Make faults on purpose and judge what they did."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from sharding import upkeep as batch_upkeep
 from smena.amqp.link import Connection, LinkThread
 from smena.amqp.publisher import Publisher
 from smena.clock import SYSTEM, Deadline
@@ -19,6 +20,7 @@ from smena.records.settlements import Settlements
 from smena.records.strikes import Strikes
 from smena.settings import Settings
 from smena.store.database import Database
+from smena.telemetry import events
 from smena.telemetry.tally import Board
 from workers.process.child import Child
 from workers.roles.figures import count_events
@@ -84,11 +86,23 @@ def _duties(settings: Settings, database: Database) -> list[Duty]:
         with database.transaction() as connection:
             return once_keys.prune(connection, limit)
 
+    def batches(limit: int) -> int:
+        with database.transaction() as connection:
+            return batch_upkeep.prune(connection, settings.batches.keep_s, limit)
+
+    def shard_jobs(_limit: int) -> int:
+        with database.transaction() as connection:
+            for woken in batch_upkeep.wake(connection, settings.batches.stalled_s):
+                events.emit(events.BATCH_WOKEN, batch=woken.batch, shards=woken.shards, queue=woken.queue)
+        return 0
+
     settlements, strikes = Settlements(database), Strikes(database)
     return [
         Duty("outbox", outbox),
         Duty("settlements", lambda limit: settlements.prune(settings.settlements.keep_s, limit)),
         Duty("once_keys", keys),
+        Duty("batches", batches),
+        Duty("shard jobs", shard_jobs),
         Duty("strikes", lambda limit: strikes.prune(settings.evidence.keep_s, limit)),
     ]
 

@@ -1,0 +1,80 @@
+"""What batches need when nobody asks: shard jobs where those of a batch were lost, and an end to what was kept long."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import sqlalchemy as sa
+
+from sharding import batches
+
+_WAKE: Final = sa.text("""
+UPDATE smena.batches AS b SET epoch = epoch + 1, sent_at = clock_timestamp()
+WHERE state = 'running' AND sent_at < clock_timestamp() - make_interval(secs => :stalled_s * epoch)
+  AND NOT EXISTS (SELECT 1 FROM smena.batch_slices WHERE batch = b.id AND lease_until > clock_timestamp())
+RETURNING b.id AS batch, b.epoch, b.queue, b.shards
+""")
+_STALLED: Final = sa.text("""
+SELECT id, actor, queue, CAST(extract(epoch FROM clock_timestamp() - sent_at) AS float8) FROM smena.batches AS b
+WHERE state = 'running' AND sent_at < clock_timestamp() - make_interval(secs => :stalled_s)
+  AND NOT EXISTS (SELECT 1 FROM smena.batch_slices WHERE batch = b.id AND lease_until > clock_timestamp())
+ORDER BY id
+""")
+_OLD: Final = sa.text("""
+SELECT id FROM smena.batches WHERE ended_at < clock_timestamp() - make_interval(secs => :keep_s)
+ORDER BY ended_at LIMIT 1 FOR UPDATE SKIP LOCKED
+""")
+_PARTS: Final = ("batch_items", "batch_marks", "batch_dead", "batch_slices")
+
+
+class Woken(NamedTuple):
+    """A batch that was sent new shard jobs."""
+
+    batch: int
+    epoch: int
+    queue: str
+    shards: int
+
+
+def wake(connection: sa.Connection, stalled_s: float) -> Sequence[Woken]:
+    """Send new shard jobs for batches that run, have something to take (or only their end), and that nobody holds.
+
+    A shard job can be lost: dead by a poisoned process, or purged with its queue. Where the old ones only wait in a
+    long queue, they end when their turn comes, for their epoch is over; each time is waited for longer than the last.
+    """
+    woken = [Woken._make(row) for row in connection.execute(_WAKE, {"stalled_s": stalled_s})]
+    for batch, epoch, queue, shards in woken:
+        batches.send_shards(connection, batch, queue, epoch, shards)
+    return woken
+
+
+def prune(connection: sa.Connection, keep_s: float, limit: int) -> int:
+    """Delete at most ``limit`` rows of the batch that ended first, if that is ``keep_s`` ago; return how many."""
+    batch = connection.scalar(_OLD, {"keep_s": keep_s})
+    if batch is None:
+        return 0
+    for part in _PARTS:
+        some = f"(SELECT ctid FROM smena.{part} WHERE batch = :batch LIMIT :limit)"  # noqa: S608 - a constant
+        deleted = connection.execute(
+            sa.text(f"DELETE FROM smena.{part} WHERE ctid = ANY(ARRAY{some})"),  # noqa: S608 - a constant
+            {"batch": batch, "limit": limit},
+        ).rowcount
+        if deleted:
+            return deleted
+    connection.execute(sa.text("DELETE FROM smena.batches WHERE id = :batch"), {"batch": batch})
+    return 1
+
+
+class Stalled(NamedTuple):
+    """A batch that runs and that nobody has in hand."""
+
+    batch: int
+    actor: str
+    queue: str
+    since_s: float
+
+
+def stalled(connection: sa.Connection, stalled_s: float) -> Sequence[Stalled]:
+    """Return the batches of which something could be taken and nothing is held, ``stalled_s`` after they were sent."""
+    return [Stalled._make(row) for row in connection.execute(_STALLED, {"stalled_s": stalled_s})]

@@ -1,0 +1,69 @@
+"""A batch whose shard jobs were lost gets new ones, and what ended long ago is deleted piece by piece."""
+
+import sqlalchemy as sa
+
+from sharding import batches, claims, upkeep
+from sharding.claims import Wish
+from smena.store.database import Database
+
+from . import book
+
+
+def opened(database: Database, count: int) -> int:
+    with database.session() as session:
+        batch = batches.open(session, book.each, range(count), shards=3)
+        session.commit()
+    return batch.id
+
+
+def run(database: Database, statement: str, **values: int) -> None:
+    with database.transaction() as connection:
+        connection.execute(sa.text(statement), values)
+
+
+def woken(database: Database) -> list[tuple[int, int]]:
+    with database.transaction() as connection:
+        return [(one.batch, one.epoch) for one in upkeep.wake(connection, 60)]
+
+
+def test_a_batch_that_nobody_holds_is_sent_new_shard_jobs_later_each_time(database: Database) -> None:
+    batch = opened(database, 100)
+    assert woken(database) == []  # it was sent just now
+    run(database, "UPDATE smena.batches SET sent_at = now() - interval '61 s'; DELETE FROM smena.outbox")
+    assert woken(database) == [(batch, 2)]
+    assert woken(database) == []
+    run(database, "UPDATE smena.batches SET sent_at = now() - interval '61 s'")
+    assert woken(database) == []  # the second time it is given twice as long
+    with database.transaction() as connection:
+        assert connection.scalar(sa.text("SELECT count(*) FROM smena.outbox")) == 3
+
+
+def test_a_batch_that_somebody_holds_or_that_does_not_run_is_left_alone(database: Database) -> None:
+    held, paused = opened(database, 10), opened(database, 10)
+    with database.session() as session:
+        batches.pause(session, paused)
+        session.commit()
+    with database.transaction() as connection:
+        assert claims.take(connection, Wish(held, 1, "me", 60, 1))
+    run(database, "UPDATE smena.batches SET sent_at = now() - interval '1 h'")
+    assert woken(database) == []
+    with database.transaction() as connection:
+        assert upkeep.stalled(connection, 60) == []
+
+
+def test_a_batch_is_pruned_with_all_its_rows_in_small_steps(database: Database) -> None:
+    old, young = opened(database, 25), opened(database, 5)
+    ended = "UPDATE smena.batches SET state = 'cancelled', ended_at = now() - interval '2 h' WHERE id = :batch"
+    run(database, ended, batch=old)
+    steps = []
+    while True:
+        with database.transaction() as connection:
+            deleted = upkeep.prune(connection, 3600, 10)
+        if not deleted:
+            break
+        steps.append(deleted)
+    assert max(steps) <= 10
+    with database.transaction() as connection:
+        left = connection.execute(sa.text("SELECT DISTINCT batch FROM smena.batch_items")).scalars().all()
+        kept = connection.execute(sa.text("SELECT id FROM smena.batches")).scalars().all()
+    assert (left, kept) == ([young], [young])

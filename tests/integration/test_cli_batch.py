@@ -1,0 +1,118 @@
+"""`smena batch` opens batches and steers them; `smena doctor` says what stands in their way."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from click.testing import CliRunner, Result
+from pydantic import SecretStr
+
+from sharding import batches, claims
+from sharding.claims import DeadItem, Wish
+from smena.settings.groups import Database as DatabaseSettings
+from smena.store.database import Database
+from tests.integration.sharding import book
+from workers.cli import main
+
+
+@pytest.fixture(autouse=True)
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database_url: str) -> Iterator[Database]:
+    """Give a database, and settings that name it and the book."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for variable in [name for name in os.environ if name.startswith("SMENA_")]:
+        monkeypatch.delenv(variable)
+    monkeypatch.setenv("SMENA_DATABASE_URL", database_url)
+    monkeypatch.setenv("SMENA_BOOKS", book.__name__)
+    with closing(Database(DatabaseSettings(url=SecretStr(database_url)), "test")) as opened:
+        yield opened
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, [*arguments])
+
+
+def told(*arguments: str) -> Any:
+    ended = run(*arguments, "--json")
+    assert ended.exception is None or isinstance(ended.exception, SystemExit), ended.output
+    return json.loads(ended.stdout)
+
+
+def take_all(database: Database, batch: int, dead: int, epoch: int = 1) -> None:
+    """Work the whole batch; one item dies."""
+    while True:
+        with database.transaction() as connection:
+            claim = claims.take(connection, Wish(batch, epoch, "test", 60, 1000))
+            if claim is None:
+                return
+            numbers = {piece.first + place for piece in claim.pieces for place in range(len(piece.items))}
+            ended = [DeadItem(dead, 3, "bad", error_text="no good")] if dead in numbers else []
+            claims.finish(connection, claim, dead=ended)
+
+
+def test_a_batch_is_submitted_from_a_file_or_a_query_and_steered(database: Database, tmp_path: Path) -> None:
+    (tmp_path / "numbers.txt").write_text("\n".join(map(str, range(20))))
+    first = told("batch", "submit", "works.each", "--file", "numbers.txt", "--key", "night")
+    assert (first["total"], first["left"], first["done"], first["state"]) == (20, 20, 0, "running")
+    again = run("batch", "submit", "works.each", "--file", "numbers.txt", "--key", "night")
+    assert again.output.startswith(f"there was already batch {first['id']} of 20 items\n")
+    query = told(
+        "batch", "submit", "works.line", "--query", "SELECT n AS number, 'x' AS code FROM generate_series(1,3) n;"
+    )
+    with database.session() as session:
+        assert [item.item for item in batches.items(session, query["id"], "left", limit=1)] == [
+            {"number": 1, "code": "x"}
+        ]
+    which = str(first["id"])
+    assert "paused" in run("batch", "pause", which).output
+    assert run("batch", "pause", which).exit_code == 1
+    assert "running" in run("batch", "resume", which).output
+    take_all(database, first["id"], dead=7, epoch=2)
+    assert [(item["number"], item["reason"]) for item in told("batch", "items", which)] == [(7, "bad")]
+    assert "no good" in run("batch", "items", which).output
+    ended = run("batch", "status", which)
+    assert (ended.exit_code, "19 of 20 done, 1 dead" in ended.output) == (1, True)
+    assert run("batch", "retry", which).output == "1 items are taken up again\n"
+    assert run("batch", "retry", which).output == "no item of it is dead\n"
+    assert "cancelled" in run("batch", "cancel", which).output
+    assert told("batch", "status", which, "--watch")["state"] == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("works.each",), "by --file or by --query"),
+        (("works.nobody", "--query", "SELECT 1"), "no loaded book has an actor works.nobody"),
+        (("works.awaits", "--query", "SELECT 1"), "plain function"),
+    ],
+)
+def test_what_cannot_be_a_batch_is_refused_with_its_reason(arguments: tuple[str, ...], told: str) -> None:
+    ended = run("batch", "submit", *arguments)
+    assert ended.exit_code != 0
+    assert told in ended.output
+
+
+def test_the_doctor_names_the_oldest_transaction_and_the_batch_that_nobody_works(
+    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("doctor").output == "nothing to complain of\n"
+    monkeypatch.setenv("SMENA_BATCHES_STALLED_S", "1")
+    batch = told("batch", "submit", "works.each", "--query", "SELECT 1")["id"]
+    with database.transaction() as connection:
+        connection.exec_driver_sql("UPDATE smena.batches SET sent_at = now() - interval '1 h'")
+    with psycopg.connect(database_url, application_name="forgotten") as holder:
+        holder.execute("SELECT pg_sleep(1.1)")
+        pid = holder.info.backend_pid
+        complaints = told("doctor", "--older-than", "1")
+        ended = run("doctor", "--older-than", "1")
+    assert [one["about"] for one in complaints] == ["open transaction", "batch"]
+    assert "forgotten" in complaints[0]["found"]
+    assert f"pg_terminate_backend({pid})" in complaints[0]["do"]
+    assert f"smena batch resume {batch}" in complaints[1]["do"]
+    assert (ended.exit_code, ended.output.splitlines()[-1]) == (1, "2 to look at")

@@ -1,0 +1,94 @@
+"""`smena doctor`: look for what makes a fleet slow or stuck without any error, and say what to do about it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass
+
+import click
+
+from sharding.upkeep import Stalled, stalled
+from smena.errors import SmenaError
+from smena.records.old_transactions import Holder, holders
+from smena.settings import Settings, load
+from smena.store.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """Something that is not as it should be, and the way out."""
+
+    about: str
+    found: str
+    do: str
+
+
+@click.command()
+@click.option(
+    "--older-than",
+    "old_s",
+    type=click.FloatRange(1),
+    default=300.0,
+    show_default=True,
+    help="Seconds from which on an open transaction is a complaint.",
+)
+@click.option("--json", "as_json", is_flag=True, help="A JSON list of complaints: about, found, do.")
+@click.pass_context
+def doctor(context: click.Context, old_s: float, as_json: bool) -> None:
+    """Look for what makes a fleet slow or stuck without an error: transactions left open, batches nobody works.
+
+    Ends with 1 if there is something to do.
+    """
+    try:
+        settings = load()
+        with closing(Database(settings.database, "smena-doctor", pool_size=1)) as database:
+            complaints = list(_complaints(database, settings, old_s))
+    except SmenaError as error:
+        raise click.ClickException(str(error)) from error
+    if as_json:
+        click.echo(json.dumps([asdict(one) for one in complaints]))
+    else:
+        _echo(complaints)
+    context.exit(1 if complaints else 0)
+
+
+def _echo(complaints: list[Complaint]) -> None:
+    for one in complaints:
+        click.echo(f"{one.about}: {one.found}")
+        click.echo(f"    {one.do}")
+    click.echo(f"{len(complaints)} to look at" if complaints else "nothing to complain of")
+
+
+def _complaints(database: Database, settings: Settings, old_s: float) -> Iterator[Complaint]:
+    with database.transaction() as connection:
+        open_ones = holders(connection)
+        stuck = stalled(connection, settings.batches.stalled_s)
+    yield from (_held(one) for one in open_ones if one.age_s is None or one.age_s >= old_s)
+    yield from (_stuck(one) for one in stuck)
+
+
+def _held(one: Holder) -> Complaint:
+    costs = "no dead row of any table can be removed while it stands, and queues grow slow"
+    if one.kind == "slot":
+        way = f"have its reader run, or drop it: SELECT pg_drop_replication_slot('{one.name}')"
+        return Complaint("replication slot", f"{one.name} is read by nobody; {costs}", way)
+    if one.kind == "prepared":
+        way = f"end it: COMMIT PREPARED '{one.name}' or ROLLBACK PREPARED '{one.name}'"
+        return Complaint("prepared transaction", f"{one.name} of {one.who} is {_age(one)} old; {costs}", way)
+    who = " ".join(part for part in (one.application or "a session", f"({one.who})" if one.who else "") if part)
+    way = f"let it end, or end it: SELECT pg_terminate_backend({one.name}); bound such sessions by transaction_timeout"
+    if one.state.startswith("idle in transaction"):
+        way = f"its program forgot a commit; end it: SELECT pg_terminate_backend({one.name})"
+    return Complaint("open transaction", f"{who}, pid {one.name}, {one.state}, {_age(one)} old; {costs}", way)
+
+
+def _stuck(one: Stalled) -> Complaint:
+    found = f"batch {one.batch} of {one.actor} has something left, and nobody has it in hand since {one.since_s:.0f} s"
+    way = f"see that workers take queue {one.queue} and a relay runs; `smena batch resume {one.batch}` sends it anew"
+    return Complaint("batch", found, way)
+
+
+def _age(one: Holder) -> str:
+    return "of unknown age" if one.age_s is None else f"{one.age_s:.0f} s"
