@@ -15,6 +15,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
+from smena.records.pruning import delete_some, older_than
 from smena.store.database import Database
 from smena.store.escapes import storable
 from smena.store.tables import dead_letters
@@ -112,6 +113,16 @@ class DeadLetters:
         query = sa.select(dead_letters.c.reason, sa.func.count().label("letters")).group_by(dead_letters.c.reason)
         with self._database.transaction() as connection:
             return {row.reason: row.letters for row in connection.execute(query)}
+
+    def prune(self, keep_s: float, limit: int = 1000) -> int:
+        """Delete letters that lie here for more than ``keep_s``, at most ``limit``; return how many.
+
+        Only the first rows are looked at: letters come in the order of their numbers.
+        """
+        first = sa.select(dead_letters.c.id).order_by(dead_letters.c.id).limit(limit)
+        is_old = sa.and_(dead_letters.c.id.in_(first.scalar_subquery()), older_than(dead_letters.c.archived_at, keep_s))
+        with self._database.transaction() as connection:
+            return delete_some(connection, dead_letters, is_old, limit)
 
     def _select(self, query: sa.Select[Any]) -> list[StoredLetter]:
         with self._database.transaction() as connection:

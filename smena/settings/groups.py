@@ -305,6 +305,32 @@ class Batches(Group):
     """How long a batch is kept, with its items, after its end."""
 
 
+class DeadLetters(Group):
+    """The rows of dead letters."""
+
+    keep_s: Annotated[WholeSeconds, Field(ge=DAY_S, le=3650 * DAY_S)] | None = None
+    """How long they are kept; unset means that only an operator removes them."""
+
+
+class Schedule(Group):
+    """The ticks of schedules, and the scheduler that fires them."""
+
+    lease_s: Annotated[Seconds, Field(ge=1, le=600)] = 15
+    """Time after which another scheduler leads, if the one that does was killed or frozen; one that ends resigns."""
+
+    poll_s: Annotated[Seconds, Field(ge=0.05, le=60)] = 1.0
+    """Longest pause between two looks at what is due; a tick that is near shortens it."""
+
+    late_s: Annotated[Seconds, Field(ge=1, le=DAY_S)] = 60
+    """Lateness from which a tick counts as missed, and its schedule's misfire policy decides."""
+
+    forgotten_s: Annotated[Seconds, Field(ge=60, le=365 * DAY_S)] = 2 * DAY_S
+    """Time without news of a tick's job after which its schedule waits for it no more."""
+
+    keep_s: Annotated[WholeSeconds, Field(ge=DAY_S, le=3650 * DAY_S)] = 30 * DAY_S
+    """How long it is kept what became of a tick."""
+
+
 class Telemetry(Group):
     """Logs and metrics."""
 

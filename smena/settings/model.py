@@ -17,12 +17,14 @@ from smena.settings.groups import (
     Amqp,
     Batches,
     Database,
+    DeadLetters,
     Evidence,
     Once,
     Outbox,
     Pool,
     Redis,
     Retry,
+    Schedule,
     Settlements,
     Supervisor,
     Telemetry,
@@ -85,6 +87,8 @@ class Settings(BaseSettings):
     settlements: Settlements = Settlements()
     evidence: Evidence = Evidence()
     batches: Batches = Batches()
+    dead_letters: DeadLetters = DeadLetters()
+    schedule: Schedule = Schedule()
     telemetry: Telemetry = Telemetry()
 
     app: Mapping[str, Any] = Field(default_factory=dict, repr=False)

@@ -20,7 +20,7 @@ _JOB: Final[Mapping[str, str]] = {
 }
 _PLACE: Final[Mapping[str, str]] = {"connection": "name of the connection", "node": "host and port"}
 _CHILD: Final[Mapping[str, str]] = {
-    "role": "worker, relay or archivist",
+    "role": "worker, relay, archivist or scheduler",
     "post": "which of the role's places, such as worker-0",
     "child": "process id of the child",
 }
@@ -121,7 +121,7 @@ CHILD_LOOPING = Event(
     "error",
     "The children at one post die again and again; the pause between them stays at its longest.",
     {
-        "role": "worker, relay or archivist",
+        "role": "worker, relay, archivist or scheduler",
         "post": "which of the role's places",
         "deaths": "in a row",
         "pause_s": "pause before the next",

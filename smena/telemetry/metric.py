@@ -66,6 +66,10 @@ LEADER_LOSSES: Final = Metric(
 )
 OUTBOX_SENT: Final = Metric("smena_outbox_sent_total", "counter", (), "Outbox rows confirmed by the broker.")
 OUTBOX_PARKED: Final = Metric("smena_outbox_parked_total", "counter", (), "Outbox rows that cannot be published.")
+TICKS: Final = Metric("smena_ticks_total", "counter", ("why",), "Ticks of schedules by what became of them.")
+SCHEDULE_FAILURES: Final = Metric(
+    "smena_schedule_failures_total", "counter", ("schedule",), "Schedules that could not be decided."
+)
 DEAD_LETTERS_MOVED: Final = Metric(
     "smena_dead_letters_moved_total", "counter", ("queue",), "Dead letters that became rows."
 )

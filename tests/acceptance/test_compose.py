@@ -29,7 +29,7 @@ pytestmark = pytest.mark.timeout(
 )  # the image is installed once: some ten seconds of work, much longer on a busy machine
 
 SERVICES = services()
-ROLES = ("worker", "relay", "archivist")
+ROLES = ("worker", "relay", "archivist", "scheduler")
 QUEUES = ("sales", "payments", "mail", "receipts")
 
 

@@ -55,7 +55,7 @@ def test_up_runs_what_can_run(started: Started, monkeypatch: pytest.MonkeyPatch)
     CliRunner().invoke(fleet.up, ["--roles", "relay, worker"])
 
     names = [[role.name for role in roles] for roles, _, _ in started]
-    assert names == [["worker"], ["worker", "relay", "archivist"], ["relay", "worker"]]
+    assert names == [["worker"], ["worker", "relay", "archivist", "scheduler"], ["relay", "worker"]]
 
 
 @pytest.mark.parametrize("command", [["--roles", "baker"], ["--processes", "0"]])

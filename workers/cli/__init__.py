@@ -24,6 +24,9 @@ FAMILIES: Final[dict[str, Family]] = {
     "worker": Family("workers.cli.fleet:worker", "Run worker processes under a supervisor."),
     "relay": Family("workers.cli.fleet:relay", "Run the relay: outbox rows to the broker."),
     "archivist": Family("workers.cli.fleet:archivist", "Run the archivist: dead letters to rows."),
+    "scheduler": Family(
+        "workers.cli.fleet:scheduler", "Run the scheduler: schedules' ticks, and the janitor's upkeep."
+    ),
     "health": Family("workers.cli.health:health", "Ask this machine's supervisor: ready? live? For health checks."),
     "local": Family("workers.cli.local:local", "Private RabbitMQ, PostgreSQL and Valkey for this checkout."),
     "settings": Family("workers.cli.settings:settings", "Print each setting, its value and where it came from."),

@@ -1,4 +1,4 @@
-"""`smena worker`, `relay`, `archivist` and `up`: run a supervisor with the roles' processes."""
+"""`smena worker`, `relay`, `archivist`, `scheduler` and `up`: run a supervisor with the roles' processes."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ ROLES: Final[dict[str, Callable[[Settings], Role]]] = {
     ),
     "relay": lambda _settings: Role("relay", "workers.wiring.relay"),
     "archivist": lambda _settings: Role("archivist", "workers.wiring.archivist"),
+    "scheduler": lambda _settings: Role("scheduler", "workers.wiring.scheduler"),
 }
-NEED_DATABASE: Final = frozenset({"relay", "archivist"})
+NEED_DATABASE: Final = frozenset({"relay", "archivist", "scheduler"})
 
 Command = Callable[..., None]
 
@@ -88,7 +89,14 @@ def archivist(**options: Any) -> None:
 
 
 @click.command()
-@click.option("--roles", metavar="A,B", help="Roles to run: worker, relay, archivist; all that can run by default.")
+@_shared_options
+def scheduler(**options: Any) -> None:
+    """Run the scheduler and the janitor under a supervisor."""
+    _run(["scheduler"], options)
+
+
+@click.command()
+@click.option("--roles", metavar="A,B", help=f"Roles to run: {', '.join(ROLES)}; all that can run by default.")
 @_worker_options
 @_shared_options
 def up(roles: str | None, **options: Any) -> None:

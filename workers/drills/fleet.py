@@ -38,7 +38,7 @@ class FleetPlan:
 
     processes: int = 2
     threads: int = 8
-    roles: tuple[str, ...] = ("worker", "relay", "archivist")
+    roles: tuple[str, ...] = ("worker", "relay", "archivist", "scheduler")
     settings: Mapping[str, object] = field(default_factory=dict)
 
 

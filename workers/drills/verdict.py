@@ -41,7 +41,7 @@ SELECT (SELECT count(*) FROM smena.outbox JOIN drill.jobs ON job_id = id WHERE r
 """
 LEFT_SESSIONS: Final = """
 SELECT count(*) FROM pg_stat_activity
-WHERE datname = current_database() AND application_name ~ '^(worker|relay|archivist)-[0-9]+'
+WHERE datname = current_database() AND application_name ~ '^(worker|relay|archivist|scheduler)-[0-9]+'
 """
 
 

@@ -22,6 +22,7 @@ from workers.execution.inquest import Own
 from workers.middleware.attempt import Attempt
 from workers.middleware.evidence import Evidence, Reported, of_crash
 from workers.middleware.outcome import Dead, Retry, Snooze
+from workers.middleware.settle import ack
 from workers.process.recorder import Running
 
 _UNTOLD: Final = Evidence("", "", "", "")
@@ -53,7 +54,14 @@ class Verdicts:
     """What is decided of suspects; for all threads."""
 
     def __init__(
-        self, own: Own, settler: Settles, convict: Convict, register: Register, board: Board, clock: Clock
+        self,
+        own: Own,
+        settler: Settles,
+        convict: Convict,
+        register: Register,
+        board: Board,
+        clock: Clock,
+        done: Callable[[Attempt], None] = ack,
     ) -> None:
         self._own = own
         self._settler = settler
@@ -61,6 +69,7 @@ class Verdicts:
         self._register = register
         self._board = board
         self._clock = clock
+        self._done = done
 
     def settle(self, suspect: Suspect, answer: Answer) -> None:
         """Settle a delivery as its cell did."""
@@ -68,7 +77,7 @@ class Verdicts:
         error = None if answer.evidence is None else Reported(answer.evidence)
         match answer.what:
             case "acked":
-                attempt.delivery.ack()
+                self._done(attempt)
             case "back":
                 attempt.delivery.give_back()
             case "retry":

@@ -7,6 +7,7 @@ to the `Settler`, off the worker's thread. `Returned` is left to the slot that h
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from workers.middleware.attempt import Attempt
@@ -22,12 +23,18 @@ class Settler(Protocol):
         """Take over the delivery; never blocks and never raises."""
 
 
-class Settle:
-    """Judge the attempt and settle it."""
+def ack(attempt: Attempt) -> None:
+    """Settle an attempt that is done, where nobody waits to hear of it."""
+    attempt.delivery.ack()
 
-    def __init__(self, judge: Judge, settler: Settler) -> None:
+
+class Settle:
+    """Judge the attempt and settle it; ``done`` settles what is done, and never waits."""
+
+    def __init__(self, judge: Judge, settler: Settler, done: Callable[[Attempt], None] = ack) -> None:
         self._judge = judge
         self._settler = settler
+        self._done = done
 
     def around(self, call: Call) -> Call:
         """Return ``call`` that always ends in an outcome, for a thread."""
@@ -61,7 +68,7 @@ class Settle:
     def _settle(self, attempt: Attempt, outcome: Outcome) -> None:
         match outcome:
             case Done():
-                attempt.delivery.ack()
+                self._done(attempt)
             case Retry() | Snooze() | Dead():
                 self._settler.settle(attempt, outcome)
             case Returned():

@@ -41,3 +41,20 @@ def count_events(board: Board) -> Callable[[], None]:
         events.LOOP_FAILED,
     ]
     return events.subscribe(count, only=counted)
+
+
+def count_ticks(board: Board) -> Callable[[], None]:
+    """Raise the board's counters when the scheduler tells of something; return the way out."""
+
+    def count(occurrence: Occurrence) -> None:
+        fields = occurrence.fields
+        match occurrence.event:
+            case events.TICK_FIRED | events.TICK_SKIPPED:
+                board.add(metric.TICKS, fields["why"], by=fields.get("count", 1))
+            case events.SCHEDULE_FAILED:
+                board.add(metric.SCHEDULE_FAILURES, fields["schedule"])
+            case events.SCHEDULE_TERM_LOST:
+                board.add(metric.STALE_WRITES, "schedule")
+
+    told = [events.TICK_FIRED, events.TICK_SKIPPED, events.SCHEDULE_FAILED, events.SCHEDULE_TERM_LOST]
+    return events.subscribe(count, only=told)

@@ -64,9 +64,14 @@ class Aftermath:
 
 
 def build(
-    database: Database | None, child: Told, settler: Settles, board: Board, start: Callable[[Attempt], None]
+    database: Database | None,
+    child: Told,
+    settler: Settles,
+    board: Board,
+    start: Callable[[Attempt], None],
+    done: Callable[[Attempt], None],
 ) -> Aftermath:
-    """Return the parts for a worker process; ``start`` takes whoever is free of suspicion.
+    """Return the parts for a worker process; ``start`` takes whoever is free of suspicion, ``done`` who is done.
 
     Without a database it goes by what the supervisor of this host tells.
     """
@@ -81,7 +86,7 @@ def build(
         lives.append(Life(database, own.life, own.worker, own.host))
     convict = partial(_convict, Judge(SYSTEM), settler, board)
     cells = Cells(lambda: server.launch(CELLS, orders), orders)
-    quarantine = Quarantine(cells, Verdicts(own, settler, convict, register, board, SYSTEM), SYSTEM)
+    quarantine = Quarantine(cells, Verdicts(own, settler, convict, register, board, SYSTEM, done), SYSTEM)
 
     def suspect(attempt: Attempt, strikes: Sequence[Strike]) -> None:
         over = [strike.why for strike in strikes if strike.why in CONVICTING]

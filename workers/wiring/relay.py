@@ -1,36 +1,28 @@
-"""Build and join a relay process: outbox to broker, and the janitor's duties."""
+"""Build and join a relay process: outbox to broker."""
 
 from __future__ import annotations
 
 import os
 
-from sharding import upkeep as batch_upkeep
 from smena.amqp.link import Connection, LinkThread
 from smena.amqp.publisher import Publisher
 from smena.clock import SYSTEM, Deadline
 from smena.errors import Misconfigured
-from smena.guarantees.solo import Solo
 from smena.lifecycle import Group, Service
-from smena.outbox import upkeep
 from smena.outbox.claims import Claims
 from smena.outbox.dispatch import outgoing_of
 from smena.outbox.doorbell import Doorbell
-from smena.records import once_keys
-from smena.records.settlements import Settlements
-from smena.records.strikes import Strikes
 from smena.settings import Settings
 from smena.store.database import Database
-from smena.telemetry import events
 from smena.telemetry.tally import Board
 from workers.process.child import Child
 from workers.roles.figures import count_events
-from workers.roles.janitor import Duty, Janitor
 from workers.roles.pulse import Pulse
 from workers.roles.relay import Relay
 from workers.wiring.role import Role, check_schema, live, unreachable
 
-_CONNECTIONS = 4
-"""Of the pool: relay, janitor and pulse use one each; doorbell and solo have their own beside it."""
+_CONNECTIONS = 3
+"""Of the pool: relay and pulse use one each; the doorbell has its own beside it."""
 
 
 def run(settings: Settings, child: Child) -> int:
@@ -53,11 +45,10 @@ def _role(settings: Settings, name: str, database: Database, board: Board) -> Ro
     pulse = Pulse(database.ping, SYSTEM)
     relay = _relay(settings, database, publisher, publishing)
     publishing.listen(relay)
-    janitor = Janitor(Solo(database, "janitor"), _duties(settings, database))
-    services: list[Service] = [link, publishing, publisher, pulse, relay, janitor]
+    services: list[Service] = [link, publishing, publisher, pulse, relay]
     return Role(
         Group(name, services, lambda: Deadline.within(settings.worker.drain_s, SYSTEM)),
-        {"link": link, "relay": relay, "janitor": janitor, "pulse": pulse},
+        {"link": link, "relay": relay, "pulse": pulse},
         board,
         lambda: check_schema(database),
         lambda: unreachable(publishing, pulse),
@@ -75,36 +66,6 @@ def _relay(settings: Settings, database: Database, publisher: Publisher, publish
         batch=settings.outbox.batch,
         poll_s=settings.outbox.poll_s,
     )
-
-
-def _duties(settings: Settings, database: Database) -> list[Duty]:
-    def outbox(limit: int) -> int:
-        with database.transaction() as connection:
-            return upkeep.prune(connection, settings.outbox.keep_s, limit)
-
-    def keys(limit: int) -> int:
-        with database.transaction() as connection:
-            return once_keys.prune(connection, limit)
-
-    def batches(limit: int) -> int:
-        with database.transaction() as connection:
-            return batch_upkeep.prune(connection, settings.batches.keep_s, limit)
-
-    def shard_jobs(_limit: int) -> int:
-        with database.transaction() as connection:
-            for woken in batch_upkeep.wake(connection, settings.batches.stalled_s):
-                events.emit(events.BATCH_WOKEN, batch=woken.batch, shards=woken.shards, queue=woken.queue)
-        return 0
-
-    settlements, strikes = Settlements(database), Strikes(database)
-    return [
-        Duty("outbox", outbox),
-        Duty("settlements", lambda limit: settlements.prune(settings.settlements.keep_s, limit)),
-        Duty("once_keys", keys),
-        Duty("batches", batches),
-        Duty("shard jobs", shard_jobs),
-        Duty("strikes", lambda limit: strikes.prune(settings.evidence.keep_s, limit)),
-    ]
 
 
 def _check_lease(settings: Settings) -> None:

@@ -24,6 +24,7 @@ from smena.lifecycle import Service
 from smena.publishing import Publishing
 from smena.records.settlements import Settlements
 from smena.records.strike import Strike
+from smena.records.ticks import Endings
 from smena.settings import Settings
 from smena.store import faults as store_faults
 from smena.store.database import Database
@@ -48,13 +49,14 @@ from workers.execution.seat import Seat
 from workers.execution.settler import Settler
 from workers.execution.slots import Slots
 from workers.execution.tally_line import TallyLine
+from workers.execution.tick_ends import TickEnds
 from workers.execution.time_watch import TimeWatch
 from workers.execution.worker import Worker
 from workers.middleware.arguments import Arguments
 from workers.middleware.attempt import Attempt
 from workers.middleware.once import OnceRing
 from workers.middleware.rings import Ring
-from workers.middleware.settle import Settle
+from workers.middleware.settle import Settle, ack
 from workers.middleware.settle import Settler as SettlesOutcomes
 from workers.middleware.time_limit import TimeLimit
 from workers.middleware.tracing import MakeContext, Tracing
@@ -121,6 +123,8 @@ class WorkerProcess:
         self._body = child
         self._orders = child.orders
         self._keeper: ClaimKeeper | None = None
+        self._done: Callable[[Attempt], None] = ack
+        self._tick_ends: TickEnds | None = None
         self._build_link()
         self._build_runners()
         self._build_settling()
@@ -134,6 +138,7 @@ class WorkerProcess:
         pulse = None if self._database is None else Pulse(self._database.ping, SYSTEM)
         services: list[Service | None] = [
             self._settler,
+            self._tick_ends,
             pulse,
             *self._after.services,
             self._recall,
@@ -163,6 +168,7 @@ class WorkerProcess:
             "pool-keeper": self._pool,
             **({} if self._recall is None else {"recall": self._recall}),
             **({} if self._keeper is None else {"claim-keeper": self._keeper}),
+            **({} if self._tick_ends is None else {"tick-ends": self._tick_ends}),
         }
         return Role(
             self._worker,
@@ -206,7 +212,10 @@ class WorkerProcess:
         self._settler = Settler(self._publisher, settlements, backlog, hold)
         self._messages = NextMessages(self._publisher, self._settler, self._name, SYSTEM)
         self._settles: SettlesOutcomes = self._messages
-        after = aftermath.build(self._database, self._body, self._messages, self._board, self._start)
+        if self._database is not None:
+            self._tick_ends = TickEnds(Endings(self._database))
+            self._done = self._tick_ends.done
+        after = aftermath.build(self._database, self._body, self._messages, self._board, self._start, self._done)
         self._recall = None if settlements is None else Recall(settlements, self._messages, after.put)
         self._before_start = [*([] if self._recall is None else [self._recall]), *after.runners]
         self._after = after
@@ -216,7 +225,7 @@ class WorkerProcess:
         once = None if self._database is None else Once(self._database, self._settings.once.keep_s)
         outer: list[Ring] = [
             Tracing(self._context_maker(once)),
-            Settle(judge, self._settles),
+            Settle(judge, self._settles, self._done),
             TimeLimit(SYSTEM),
             Arguments(),
         ]

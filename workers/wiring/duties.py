@@ -1,0 +1,55 @@
+"""List what the janitor does for the fleet, whatever books are loaded."""
+
+from __future__ import annotations
+
+from sharding import upkeep as batch_upkeep
+from smena.outbox import upkeep
+from smena.records import once_keys, ticks
+from smena.records.dead_letters import DeadLetters
+from smena.records.settlements import Settlements
+from smena.records.strikes import Strikes
+from smena.settings import Settings
+from smena.store.database import Database
+from smena.telemetry import events
+from workers.roles.janitor import Duty
+
+
+def duties_of(settings: Settings, database: Database) -> list[Duty]:
+    """Return what is kept small or woken; dead letters go only where an operator wrote down how long they stay."""
+
+    def outbox(limit: int) -> int:
+        with database.transaction() as connection:
+            return upkeep.prune(connection, settings.outbox.keep_s, limit)
+
+    def keys(limit: int) -> int:
+        with database.transaction() as connection:
+            return once_keys.prune(connection, limit)
+
+    def old_batches(limit: int) -> int:
+        with database.transaction() as connection:
+            return batch_upkeep.prune(connection, settings.batches.keep_s, limit)
+
+    def shard_jobs(_limit: int) -> int:
+        with database.transaction() as connection:
+            for woken in batch_upkeep.wake(connection, settings.batches.stalled_s):
+                events.emit(events.BATCH_WOKEN, batch=woken.batch, shards=woken.shards, queue=woken.queue)
+        return 0
+
+    def old_ticks(limit: int) -> int:
+        with database.transaction() as connection:
+            return ticks.prune(connection, settings.schedule.keep_s, limit)
+
+    settlements, strikes, letters = Settlements(database), Strikes(database), DeadLetters(database)
+    keep_letters_s = settings.dead_letters.keep_s
+    duties = [
+        Duty("outbox", outbox),
+        Duty("settlements", lambda limit: settlements.prune(settings.settlements.keep_s, limit)),
+        Duty("once_keys", keys),
+        Duty("strikes", lambda limit: strikes.prune(settings.evidence.keep_s, limit)),
+        Duty("ticks", old_ticks),
+        Duty("batches", old_batches),
+        Duty("shard jobs", shard_jobs),
+    ]
+    if keep_letters_s is not None:
+        duties.append(Duty("dead_letters", lambda limit: letters.prune(keep_letters_s, limit)))
+    return duties

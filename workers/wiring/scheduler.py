@@ -1,0 +1,73 @@
+"""Build and join a scheduler process: leadership, the timekeeper of the schedules, the janitor.
+
+It speaks to PostgreSQL only: ticks become outbox rows, which the relay publishes. Of several such processes one leads;
+the others are there for the moment at which it does not.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from smena.book import load_books
+from smena.clock import SYSTEM, Deadline
+from smena.guarantees.election.advisory_lock import AdvisoryLockElection
+from smena.guarantees.election.figures import show
+from smena.guarantees.election.leadership import Leadership
+from smena.guarantees.election.timing import Timing
+from smena.guarantees.solo import Solo
+from smena.lifecycle import Group, Service
+from smena.schedules.turns import Turns
+from smena.settings import Settings
+from smena.store.database import Database
+from smena.telemetry.tally import Board
+from workers.process.child import Child
+from workers.roles.figures import count_events, count_ticks
+from workers.roles.janitor import Janitor
+from workers.roles.pulse import Pulse
+from workers.roles.timekeeper import Timekeeper
+from workers.wiring.duties import duties_of
+from workers.wiring.role import Role, check_schema, live
+
+_CONNECTIONS = 3
+"""Of the pool: timekeeper, janitor and pulse use one each; the solo and the candidate have their own beside it."""
+
+_DUTY = "scheduler"
+
+
+def run(settings: Settings, child: Child) -> int:
+    """Be a scheduler until a drain is asked for and done; return the exit code."""
+    database = Database(settings.database, child.name, _CONNECTIONS)
+    board = Board()
+    with ExitStack() as ends:
+        ends.callback(database.close)
+        ends.callback(count_events(board))
+        ends.callback(count_ticks(board))
+        leadership = _leadership(settings, database)
+        ends.callback(show(board, [leadership]))
+        return live(_role(settings, child.name, database, board, leadership), settings, child)
+
+
+def _role(settings: Settings, name: str, database: Database, board: Board, leadership: Leadership) -> Role:
+    pulse = Pulse(database.ping, SYSTEM)
+    timekeeper = _timekeeper(settings, database, leadership)
+    janitor = Janitor(Solo(database, "janitor"), duties_of(settings, database))
+    services: list[Service] = [pulse, leadership, timekeeper, janitor]
+    return Role(
+        Group(name, services, lambda: Deadline.within(settings.worker.drain_s, SYSTEM)),
+        {"pulse": pulse, leadership.name: leadership, "timekeeper": timekeeper, "janitor": janitor},
+        board,
+        lambda: check_schema(database),
+        lambda: [] if pulse.beats() else ["database"],
+    )
+
+
+def _leadership(settings: Settings, database: Database) -> Leadership:
+    lease_s = settings.schedule.lease_s
+    timing = Timing(lease_s, min(2.0, lease_s / 3))
+    return Leadership(AdvisoryLockElection(database, _DUTY, lease_s, SYSTEM), timing, SYSTEM)
+
+
+def _timekeeper(settings: Settings, database: Database, leadership: Leadership) -> Timekeeper:
+    wanted = settings.schedule
+    turns = Turns(database, leadership.lease_name, late_s=wanted.late_s, forgotten_s=wanted.forgotten_s)
+    return Timekeeper(turns, leadership, load_books(settings.books), SYSTEM, poll_s=wanted.poll_s)
