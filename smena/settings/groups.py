@@ -262,6 +262,23 @@ class Outbox(Group):
     """Delays longer than this are rows with a due time instead of messages in the broker."""
 
 
+class Leadership(Group):
+    """The choice of the one process that does what one process does at a time."""
+
+    backend: Literal["postgresql", "redis"] = "postgresql"
+    """Where the election is held; terms are in PostgreSQL whatever it is."""
+
+    lease_s: Annotated[Seconds, Field(ge=1, le=3600)] = 30
+    """Time after which another leads if the leader was frozen or cut off; one that died or resigns is followed at once
+    (`redis`: one that resigns)."""
+
+    retry_s: Annotated[Seconds, Field(ge=0.05, le=600)] = 2
+    """Pause between two tries of those who do not lead; at most a third of the lease."""
+
+    database_url: DatabaseUrl | None = None
+    """Address of PostgreSQL itself, where `database.url` leads to a pooler; the backend `postgresql` refuses those."""
+
+
 class Once(Group):
     """The keys by which an effect is known to have happened."""
 

@@ -19,6 +19,7 @@ from smena.settings.groups import (
     Database,
     DeadLetters,
     Evidence,
+    Leadership,
     Once,
     Outbox,
     Pool,
@@ -83,6 +84,7 @@ class Settings(BaseSettings):
     supervisor: Supervisor = Supervisor()
     retry: Retry = Retry()
     outbox: Outbox = Outbox()
+    leadership: Leadership = Leadership()
     once: Once = Once()
     settlements: Settlements = Settlements()
     evidence: Evidence = Evidence()

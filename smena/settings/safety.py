@@ -22,7 +22,7 @@ DEVELOPMENT_MARK = "development"
 
 def judge(settings: Settings) -> list[Finding]:
     """Return all that is wrong or unwise, errors first."""
-    findings = [*_misfits(settings), *_gaps(settings)]
+    findings = [*_misfits(settings), *_leaderless(settings), *_gaps(settings)]
     if settings.profile == "production":
         findings += [*_unsafe(settings), *_unwise(settings)]
     return sorted(findings, key=lambda finding: finding.level)
@@ -47,6 +47,19 @@ def _misfits(settings: Settings) -> Iterator[Finding]:
         yield error("amqp.publish_timeout_s", "must be below amqp.consumer_timeout_s")
 
 
+def _leaderless(settings: Settings) -> Iterator[Finding]:
+    """Yield what would leave the fleet without a leader for longer than it says."""
+    leadership = settings.leadership
+    if settings.database.idle_in_transaction_s >= leadership.lease_s:
+        yield error(
+            "database.idle_in_transaction_s", "must be below leadership.lease_s, else a frozen leader blocks the next"
+        )
+    if leadership.retry_s > leadership.lease_s / 3:
+        yield error("leadership.retry_s", "must be at most a third of leadership.lease_s")
+    if leadership.backend == "redis" and settings.redis.url is None:
+        yield error("leadership.backend", "is redis, which has no address (SMENA_REDIS_URL)")
+
+
 def _gaps(settings: Settings) -> Iterator[Finding]:
     """Yield what is not set, with the features that miss it."""
     if not settings.amqp.urls:
@@ -63,6 +76,8 @@ def _addresses(settings: Settings) -> Iterator[tuple[str, str]]:
     yield from (("amqp.urls", url.get_secret_value()) for url in settings.amqp.urls)
     if settings.database.url is not None:
         yield "database.url", settings.database.url.get_secret_value()
+    if settings.leadership.database_url is not None:
+        yield "leadership.database_url", settings.leadership.database_url.get_secret_value()
     if settings.redis.url is not None:
         yield "redis.url", settings.redis.url.get_secret_value()
 

@@ -69,7 +69,7 @@ class Cache:
         """Return a client with one connection of its own, for calls that wait (BLPOP); the caller closes it."""
         return self._opened(1, answer_timeout_s)
 
-    def run(self, script: str, keys: Sequence[str], arguments: Sequence[str | int | float]) -> Any:
+    def run(self, script: str, keys: Sequence[str], arguments: Sequence[str | bytes | int | float]) -> Any:
         """Run a script as one step and return its answer; raises `CacheLost`."""
         text, digest = _read(script)
         with translated():

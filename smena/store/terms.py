@@ -45,6 +45,18 @@ SET owner = :owner, term = term + 1, expires_at = clock_timestamp() + make_inter
 WHERE name = :lease AND owner = :gone AND term = :number
 RETURNING term
 """)
+_ENTER: Final = sa.text("""
+INSERT INTO smena.leases AS l (name, owner, term, expires_at)
+VALUES (:lease, :owner, :number, clock_timestamp() + make_interval(secs => :lease_s))
+ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, term = excluded.term, expires_at = excluded.expires_at
+WHERE l.term < excluded.term
+RETURNING term
+""")
+# Under a new term that is nobody's: what the former holder has begun is refused from now on.
+_DEPOSE: Final = sa.text("""
+UPDATE smena.leases SET owner = NULL, term = term + 1, expires_at = clock_timestamp() WHERE name = :lease RETURNING term
+""")
+_LAST: Final = sa.text("SELECT term FROM smena.leases WHERE name = :lease")
 _OURS: Final = "WHERE name = :lease AND owner = :owner AND term = :number"
 _RENEW: Final = sa.text(
     f"UPDATE smena.leases SET expires_at = clock_timestamp() + make_interval(secs => :lease_s) {_OURS}"  # noqa: S608
@@ -66,6 +78,16 @@ def succeed(connection: sa.Connection, gone: Term, owner: str, lease_s: float) -
     return None if number is None else Term(gone.lease, owner, number)
 
 
+def last(connection: sa.Connection, lease: str) -> int:
+    """Return the greatest term that a lease ever had; 0 for one that nobody had."""
+    return int(connection.scalar(_LAST, {"lease": lease}) or 0)
+
+
+def enter(connection: sa.Connection, term: Term, lease_s: float) -> bool:
+    """Write down a term that was won elsewhere; False if it is not greater than what stands there."""
+    return connection.scalar(_ENTER, _named(term) | {"lease_s": lease_s}) is not None
+
+
 def renew(connection: sa.Connection, term: Term, lease_s: float) -> None:
     """Make the lease last ``lease_s`` from now; raises `TermLost`.
 
@@ -78,6 +100,12 @@ def renew(connection: sa.Connection, term: Term, lease_s: float) -> None:
 def release(connection: sa.Connection, term: Term) -> None:
     """Let the lease run out now; nothing if it is not ours any more."""
     connection.execute(_RELEASE, _named(term))
+
+
+def depose(connection: sa.Connection, lease: str) -> int | None:
+    """End a lease whoever holds it; return the term that is nobody's now, or None where there is no such lease."""
+    number: int | None = connection.scalar(_DEPOSE, {"lease": lease})
+    return number
 
 
 def fence(within: sa.Connection | Session, term: Term) -> None:

@@ -257,6 +257,19 @@ def test_what_kubernetes_and_other_parts_put_into_the_environment_is_let_pass() 
     assert load(env=env).supervisor.metrics_port == 9191
 
 
+@pytest.mark.parametrize(
+    ("env", "says"),
+    [
+        ({"SMENA_LEADERSHIP_LEASE_S": "25"}, "must be below leadership.lease_s"),
+        ({"SMENA_LEADERSHIP_RETRY_S": "11"}, "a third of leadership.lease_s"),
+        ({"SMENA_LEADERSHIP_BACKEND": "redis"}, "SMENA_REDIS_URL"),
+    ],
+)
+def test_an_election_that_could_leave_the_fleet_without_a_leader_is_refused(env: dict[str, str], says: str) -> None:
+    with pytest.raises(Misconfigured, match=says):
+        load(env=env)
+
+
 # --- production ---
 
 

@@ -157,7 +157,7 @@ class AdvisoryLockElection:
         if pid != said:
             self.close()
             raise PoolerBetween(
-                "give leadership.database_url an address of the server itself", announced=said, answered=pid
+                "give leadership.database_url the address of the server itself", announced=said, answered=pid
             )
 
     def _withdraw(self) -> None:

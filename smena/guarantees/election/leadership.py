@@ -149,21 +149,23 @@ class Leadership(Loop):
         events.emit(events.LEADER_BECAME, duty=self.duty, term=number)
 
     def _keep(self, tenure: Tenure, stopping: threading.Event) -> None:
-        self._rest(tenure, stopping)
+        due_s = tenure.renewed_s + self._timing.renew_every_s
+        self._rest(min(due_s - self._clock.monotonic(), tenure.left_s()), stopping)
+        asked_s = self._clock.monotonic()
         if stopping.is_set():
             return  # `stop` resigns
-        asked_s = self._clock.monotonic()
         if self._asked_to_resign:
             self._step_down(Reason.RESIGNED)
         elif not tenure.holds():
             self._lose(tenure, Reason.EXPIRED)
-        else:
+        elif asked_s >= due_s:
             self._renew(tenure, asked_s, stopping)
 
-    def _rest(self, tenure: Tenure, stopping: threading.Event) -> None:
-        due_s = min(tenure.renewed_s + self._timing.renew_every_s - self._clock.monotonic(), tenure.left_s())
+    def _rest(self, seconds: float, stopping: threading.Event) -> None:
+        """Wait, but not long: a loop that does not round counts as one that stands still."""
+        seconds = max(0.0, min(seconds, self._timing.retry_s))
         with self._turned:
-            self._turned.wait_for(lambda: stopping.is_set() or self._asked_to_resign, max(0.0, due_s))
+            self._turned.wait_for(lambda: stopping.is_set() or self._asked_to_resign, seconds)
 
     def _renew(self, tenure: Tenure, asked_s: float, stopping: threading.Event) -> None:
         try:

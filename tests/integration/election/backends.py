@@ -1,21 +1,31 @@
 """Open each backend of an election on real services, for the suite that all must pass."""
 
+from contextlib import ExitStack
+
 from smena.clock import Clock
 from smena.guarantees.election.advisory_lock import AdvisoryLockElection
 from smena.guarantees.election.contract import Election
+from smena.guarantees.election.redis_seat import RedisElection
 from smena.guarantees.election.timing import Timing
 from smena.settings.groups import Database as DatabaseSettings
+from smena.settings.groups import Redis as CacheSettings
+from smena.store.cache import Cache
 from smena.store.database import Database
 
-BACKENDS = ("postgresql",)
-DUTY = "drill"
+BACKENDS = ("postgresql", "redis")
 LEASE_S = 2.0
 
 
-def election(backend: str, address: str, database_url: str, lease_s: float, clock: Clock) -> Election:
+def election(
+    ends: ExitStack, backend: str, address: str, database_url: str, duty: str, lease_s: float, clock: Clock
+) -> Election:
     """Make a candidate's backend; ``address`` leads to its store, perhaps through a proxy."""
-    assert backend == "postgresql"
-    return AdvisoryLockElection(opened(address), DUTY, lease_s, clock)
+    if backend == "postgresql":
+        return AdvisoryLockElection(_closed_by(ends, address), duty, lease_s, clock)
+    settings = CacheSettings.model_validate({"url": address, "answer_timeout_s": 0.3, "connect_timeout_s": 0.3})
+    cache = Cache(settings, "election test")
+    ends.callback(cache.close)
+    return RedisElection(cache, _closed_by(ends, database_url), duty, lease_s, clock)
 
 
 def opened(url: str) -> Database:
@@ -27,3 +37,9 @@ def opened(url: str) -> Database:
 def timing(lease_s: float, retry_s: float | None = None) -> Timing:
     """Give the times of a leadership."""
     return Timing(lease_s, retry_s or lease_s / 8)
+
+
+def _closed_by(ends: ExitStack, url: str) -> Database:
+    database = opened(url)
+    ends.callback(database.close)
+    return database

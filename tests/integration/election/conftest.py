@@ -82,8 +82,9 @@ class Holder:
 class Ground:
     """One backend's store, and everybody who stands for the seat in it."""
 
-    def __init__(self, backend: str, services: LocalServices, database_url: str, ends: ExitStack) -> None:
+    def __init__(self, backend: str, services: LocalServices, database_url: str, duty: str, ends: ExitStack) -> None:
         self.backend = backend
+        self.duty = duty
         self.services = services
         self.database_url = database_url
         self.database = opened(database_url)
@@ -95,14 +96,14 @@ class Ground:
     @property
     def address(self) -> str:
         """Where the store is reached."""
-        return self.database_url
+        return self.database_url if self.backend == "postgresql" else self.services.env()["SMENA_REDIS_URL"]
 
     def candidate(
         self, address: str | None = None, lease_s: float = LEASE_S, clock: Clock = SYSTEM, retry_s: float | None = None
     ) -> Leadership:
         """Start to stand for the seat in this process."""
         times = timing(lease_s, retry_s)
-        own = election(self.backend, address or self.address, self.database_url, lease_s, clock)
+        own = election(self._ends, self.backend, address or self.address, self.database_url, self.duty, lease_s, clock)
         leadership = Leadership(own, times, clock)
         self._ends.callback(stopped, leadership)
         leadership.start()
@@ -110,13 +111,13 @@ class Ground:
 
     def holder(self, lease_s: float = LEASE_S) -> Holder:
         """Start a process that leads and writes."""
-        holder = Holder(self.database_url, str(lease_s), self.backend, self.address)
+        holder = Holder(self.database_url, self.duty, str(lease_s), self.backend, self.address)
         self._ends.callback(holder.end)
         return holder
 
     def restart_store(self) -> None:
         """Stop the store and start it again."""
-        self.services.postgresql.restart()
+        (self.services.postgresql if self.backend == "postgresql" else self.services.valkey).restart()
 
     def written(self, term: int) -> int:
         """Return how many writes of a term are committed."""
@@ -132,10 +133,10 @@ class Ground:
 
 
 @pytest.fixture(params=BACKENDS)
-def ground(request: pytest.FixtureRequest, services: LocalServices, database_url: str) -> Iterator[Ground]:
+def ground(request: pytest.FixtureRequest, services: LocalServices, database_url: str, unique: str) -> Iterator[Ground]:
     """Give one backend's store."""
     with ExitStack() as ends:
-        yield Ground(request.param, services, database_url, ends)
+        yield Ground(request.param, services, database_url, unique, ends)
 
 
 @pytest.fixture

@@ -1,11 +1,12 @@
 """A process that stands for a seat and, while it leads, writes under its term as fast as it can.
 
-`python -m tests.integration.election.holder DATABASE_URL LEASE_S BACKEND ADDRESS` prints one line for each thing that
-happens: `became 3`, `lost 3 expired`, `refused 3` (a write that the fence did not let pass).
+`python -m tests.integration.election.holder DATABASE_URL DUTY LEASE_S BACKEND ADDRESS` prints one line for each thing
+that happens: `became 3`, `lost 3 expired`, `refused 3` (a write that the fence did not let pass).
 """
 
 import sys
 import threading
+from contextlib import ExitStack
 
 import sqlalchemy as sa
 
@@ -24,20 +25,21 @@ _WRITE = sa.text("INSERT INTO effects (v) VALUES (:term)")
 _STOP = threading.Event()
 
 
-def main(database_url: str, lease_s: str, backend: str, address: str) -> None:
+def main(database_url: str, duty: str, lease_s: str, backend: str, address: str) -> None:
     """Lead until standard input ends."""
     events.subscribe(_tell, only=[events.LEADER_BECAME, events.LEADER_LOST])
     database = opened(database_url)
-    own = election(backend, address, database_url, float(lease_s), SYSTEM)
-    leadership = Leadership(own, timing(float(lease_s)), SYSTEM)
-    leadership.start()
-    writing = threading.Thread(target=_write_on, args=(leadership, database), name="writing")
-    writing.start()
-    sys.stdin.read()
-    _STOP.set()
-    leadership.stop(Deadline.within(30, SYSTEM))
-    writing.join()
-    database.close()
+    with ExitStack() as ends:
+        ends.callback(database.close)
+        own = election(ends, backend, address, database_url, duty, float(lease_s), SYSTEM)
+        leadership = Leadership(own, timing(float(lease_s)), SYSTEM)
+        leadership.start()
+        writing = threading.Thread(target=_write_on, args=(leadership, database), name="writing")
+        writing.start()
+        sys.stdin.read()
+        _STOP.set()
+        leadership.stop(Deadline.within(30, SYSTEM))
+        writing.join()
 
 
 def _write_on(leadership: Leadership, database: Database) -> None:

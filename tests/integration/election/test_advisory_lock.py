@@ -12,7 +12,7 @@ from smena.guarantees.election.contract import Reason, Unseated
 from tests.fixtures.eventually import eventually
 from workers.local.services import LocalServices
 
-from .backends import DUTY, opened
+from .backends import opened
 from .conftest import Ground, led
 from .test_conformance import LONG_S
 
@@ -24,7 +24,7 @@ def stand(database_url: str) -> Iterator[Stand]:
     """Give a function that makes a candidate without a thread, at an address."""
     with ExitStack() as ends:
 
-        def standing(url: str = "", lease_s: float = LONG_S, duty: str = DUTY) -> AdvisoryLockElection:
+        def standing(url: str = "", lease_s: float = LONG_S, duty: str = "drill") -> AdvisoryLockElection:
             election = AdvisoryLockElection(opened(url or database_url), duty, lease_s, SYSTEM)
             ends.callback(election.close)
             return election
@@ -73,7 +73,7 @@ def test_p32_a_killed_leader_is_followed_at_once_without_waiting_for_its_lease(
     services: LocalServices, database_url: str
 ) -> None:
     with ExitStack() as ends:
-        ground = Ground("postgresql", services, database_url, ends)
+        ground = Ground("postgresql", services, database_url, "drill", ends)
         holder = ground.holder(LONG_S)
         term = holder.leads()
         candidate = ground.candidate(lease_s=LONG_S, retry_s=LONG_S / 3)

@@ -170,12 +170,14 @@ def test_what_a_process_leads_is_seen_from_outside(ground: Ground) -> None:
     leader, other = ground.candidate(), ground.candidate()
     boards = [Board(), Board()]
     leave = [show(board, [one]) for board, one in zip(boards, (leader, other), strict=True)]
-    eventually(lambda: merge(boards[0].snapshot(), boards[1].snapshot())["gauges"]["smena_leader"] == {"drill": 1.0})
+    eventually(
+        lambda: merge(boards[0].snapshot(), boards[1].snapshot())["gauges"]["smena_leader"] == {ground.duty: 1.0}
+    )
     first = boards[0] if leader.term() else boards[1]
-    eventually(lambda: first.snapshot()["gauges"]["smena_leader_held_seconds"]["drill"] > LEASE_S / 3)
-    eventually(lambda: first.snapshot()["gauges"]["smena_leader_renewed_age_seconds"]["drill"] < LEASE_S / 3)
+    eventually(lambda: first.snapshot()["gauges"]["smena_leader_held_seconds"][ground.duty] > LEASE_S / 3)
+    eventually(lambda: first.snapshot()["gauges"]["smena_leader_renewed_age_seconds"][ground.duty] < LEASE_S / 3)
     (leader if leader.term() else other).resign()
-    eventually(lambda: first.snapshot()["counters"].get("smena_leader_losses_total") == {"drill|resigned": 1})
+    eventually(lambda: first.snapshot()["counters"].get("smena_leader_losses_total") == {f"{ground.duty}|resigned": 1})
     for out in leave:
         out()
 

@@ -1,0 +1,52 @@
+"""Keep the row of a lease in PostgreSQL in step with an election that is held elsewhere.
+
+The fence compares with the row, so a term counts only once it stands there. And the row is the floor of all terms: a
+store that has forgotten its counter goes on above it, and so does one that takes over from another backend.
+"""
+
+from __future__ import annotations
+
+from smena.errors import TermLost, Transient
+from smena.store import terms
+from smena.store.database import Database
+from smena.store.terms import Term
+
+
+class TermRow:
+    """The row of one lease, as a backend's candidate uses it."""
+
+    def __init__(self, database: Database, lease_name: str, lease_s: float) -> None:
+        self.lease_name = lease_name
+        self.lease_s = lease_s
+        self._database = database
+
+    def floor(self) -> int:
+        """Return the greatest term so far."""
+        with self._database.transaction() as connection:
+            return terms.last(connection, self.lease_name)
+
+    def enter(self, owner: str, number: int) -> bool:
+        """Write a term that was won; False where a greater one, or the same, stands there: it does not count then."""
+        with self._database.transaction() as connection:
+            return terms.enter(connection, Term(self.lease_name, owner, number), self.lease_s)
+
+    def renew(self, owner: str, number: int) -> None:
+        """Write how long it lasts; raises `TermLost` where another term has begun.
+
+        A database that cannot be reached ends no leadership that is held elsewhere: nobody can be entered in it either.
+        """
+        try:
+            with self._database.transaction() as connection:
+                terms.renew(connection, Term(self.lease_name, owner, number), self.lease_s)
+        except TermLost:
+            raise
+        except Transient:
+            return
+
+    def release(self, owner: str, number: int) -> None:
+        """Write that it lasts no more, where that can be written."""
+        try:
+            with self._database.transaction() as connection:
+                terms.release(connection, Term(self.lease_name, owner, number))
+        except Transient:
+            return

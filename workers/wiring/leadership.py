@@ -1,0 +1,48 @@
+"""Build what a process stands for a leadership with, as the settings say where elections are held."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Final
+
+from smena.clock import SYSTEM
+from smena.guarantees.election.advisory_lock import AdvisoryLockElection
+from smena.guarantees.election.contract import Election
+from smena.guarantees.election.leadership import Leadership
+from smena.guarantees.election.redis_seat import RedisElection
+from smena.guarantees.election.timing import Timing
+from smena.settings import Settings
+from smena.store.cache import Cache
+from smena.store.database import Database
+
+_CONNECTIONS: Final = 1
+"""Of a database that is opened for the candidate alone; its session has one beside the pool."""
+
+
+def leadership_of(settings: Settings, duty: str, database: Database, name: str, ends: ExitStack) -> Leadership:
+    """Return the service that stands for a duty; what it opens is closed by ``ends``.
+
+    ``database`` holds the terms; of its pool the backend `redis` uses one connection. Raises `Misconfigured`.
+    """
+    wanted = settings.leadership
+    timing = Timing(wanted.lease_s, wanted.retry_s)
+    return Leadership(_election(settings, duty, database, name, ends), timing, SYSTEM)
+
+
+def _election(settings: Settings, duty: str, database: Database, name: str, ends: ExitStack) -> Election:
+    lease_s = settings.leadership.lease_s
+    if settings.leadership.backend == "redis":
+        cache = Cache(settings.redis, name)
+        ends.callback(cache.close)
+        return RedisElection(cache, database, duty, lease_s, SYSTEM)
+    return AdvisoryLockElection(_server_itself(settings, database, name, ends), duty, lease_s, SYSTEM)
+
+
+def _server_itself(settings: Settings, database: Database, name: str, ends: ExitStack) -> Database:
+    """Return the database by an address that leads past a pooler, where one is given."""
+    if settings.leadership.database_url is None:
+        return database
+    given = settings.database.model_copy(update={"url": settings.leadership.database_url})
+    past = Database(given, name, _CONNECTIONS)
+    ends.callback(past.close)
+    return past
