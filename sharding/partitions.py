@@ -114,7 +114,7 @@ class Partitions(Loop):
         self.ask_to_stop()
         self._cue.set()
         ended = super().stop(deadline)
-        for tenure in self._tenures.lapse_all():
+        for tenure in self._tenures.lapse(everything=True):
             self._lose(tenure, "stopped")
         return self._heart.stop(deadline) and self._steward.stop(deadline) and ended
 
@@ -173,6 +173,6 @@ class Partitions(Loop):
             self._let_go(tenure)
 
     def _let_go(self, tenure: Tenure) -> bool:
-        was_held = self._tenures.release(tenure)
+        was_held = self._tenures.let_go(tenure)
         self._steward.knock()
         return was_held

@@ -94,9 +94,9 @@ class Steward(Loop):
         self._cue.wait(rest_s)
 
     def _release(self, connection: psycopg.Connection[object]) -> None:
-        let_go = self._tenures.let_go()
+        let_go = self._tenures.unreleased()
         leases.release(connection, let_go)
-        self._tenures.released(let_go)
+        self._tenures.release(let_go)
 
     def _take_part(self, connection: psycopg.Connection[object]) -> bool:
         """Do what the plan says; return whether all that it gives us is ours."""
@@ -170,7 +170,7 @@ class Steward(Loop):
         for tenure in self._tenures.held():
             self._ask_back(tenure.partition)
         self._look(connection)  # plans without us, so that the others know at once what they are waiting for
-        if self._tenures.held() or self._tenures.let_go():
+        if self._tenures.held() or self._tenures.unreleased():
             return False
         members.forget(connection, self._us.group, self._us.owner)
         self._left.set()

@@ -43,7 +43,7 @@ class Tenures:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._held: dict[int, Tenure] = {}
-        self._let_go: list[Term] = []
+        self._unreleased: list[Term] = []
         self._changing = threading.Lock()
 
     def term_of(self, partition: int) -> Term | None:
@@ -88,45 +88,36 @@ class Tenures:
             asked = self._held[partition] = replace(tenure, asked=True)
             return asked
 
-    def release(self, tenure: Tenure) -> bool:
-        """Let a tenure go that nobody works any more; False if it had ended before. Its lease is then `let_go`."""
+    def let_go(self, tenure: Tenure) -> bool:
+        """End a tenure that nobody works any more; False if it had ended before. Its lease is then `unreleased`."""
         with self._changing:
-            if not self._is_current(tenure):
+            held = self._held.get(tenure.partition)
+            if held is None or held.term != tenure.term:
                 return False
             del self._held[tenure.partition]
-            self._let_go.append(tenure.term)
+            self._unreleased.append(tenure.term)
             return True
 
-    def lapse(self) -> list[Tenure]:
-        """End the tenures whose time is over, for good, and return them; each is then to be `release`d."""
+    def lapse(self, *, everything: bool = False) -> list[Tenure]:
+        """End the tenures whose time is over, for good, and return them; each is then to be `let_go`."""
         now_s = self._clock.monotonic()
         with self._changing:
-            over = [tenure for tenure in self._held.values() if tenure.until_s <= now_s]
+            over = [tenure for tenure in self._held.values() if everything or tenure.until_s <= now_s]
             for tenure in over:
                 self._held[tenure.partition] = replace(tenure, until_s=_OVER)
             return over
-
-    def lapse_all(self) -> list[Tenure]:
-        """End all tenures now."""
-        with self._changing:
-            self._held = {number: replace(tenure, until_s=_OVER) for number, tenure in self._held.items()}
-            return list(self._held.values())
 
     def next_lapse_s(self) -> float | None:
         """Return when, on the monotonic clock, the next tenure runs out; None if nothing is held."""
         with self._changing:
             return min((tenure.until_s for tenure in self._held.values()), default=None)
 
-    def let_go(self) -> list[Term]:
-        """Return the leases that are to be released."""
+    def unreleased(self) -> list[Term]:
+        """Return the leases that were let go and are still in our name."""
         with self._changing:
-            return list(self._let_go)
+            return list(self._unreleased)
 
-    def released(self, terms: Collection[Term]) -> None:
-        """Forget leases that were released."""
+    def release(self, terms: Collection[Term]) -> None:
+        """Forget leases that are in our name no more."""
         with self._changing:
-            self._let_go = [term for term in self._let_go if term not in terms]
-
-    def _is_current(self, tenure: Tenure) -> bool:
-        held = self._held.get(tenure.partition)
-        return held is not None and held.term == tenure.term
+            self._unreleased = [term for term in self._unreleased if term not in terms]
