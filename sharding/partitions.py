@@ -72,7 +72,7 @@ class Partitions(Loop):
         self.group = group
         self.count = count
         self._tenant = tenant
-        self._started = False
+        self._started = self._closed = False
         self._clock = clock
         self._cue = threading.Event()
         self._calls: deque[Callable[[], None]] = deque()
@@ -107,16 +107,22 @@ class Partitions(Loop):
         """Hand everything over; what the tenant has not let go of by the deadline is lost to it, and runs out."""
         if not self._started:
             return True
+        if not self._closed:
+            self._leave(deadline)
+        self.ask_to_stop()
+        self._cue.set()
+        ended = [super().stop(deadline)]
+        self._closed = True
+        for tenure in self._tenures.lapse(close=True):
+            self._lose(tenure, "stopped")
+        ended += [self._heart.stop(deadline), self._steward.stop(deadline)]
+        return all(ended)
+
+    def _leave(self, deadline: Deadline) -> None:
         self._steward.leave()
         while self._tenures.held() and not deadline.passed():
             self._steward.has_left(min(0.05, deadline.left_s()))
         self._steward.has_left(min(_GOODBYE_S, deadline.left_s()))
-        self.ask_to_stop()
-        self._cue.set()
-        ended = super().stop(deadline)
-        for tenure in self._tenures.lapse(everything=True):
-            self._lose(tenure, "stopped")
-        return self._heart.stop(deadline) and self._steward.stop(deadline) and ended
 
     def _round(self, _stopping: threading.Event) -> None:
         self._cue.clear()

@@ -81,17 +81,19 @@ class Steward(Loop):
             self._line.close()
         return ended
 
-    def _round(self, _stopping: threading.Event) -> None:
-        self._cue.clear()
+    def look(self) -> bool:
+        """Look at the group and do our part; return whether nothing is left to wait for."""
         with self._line.open() as connection:
             self._release(connection)
-            do_our_part = self._leave if self._leaving.is_set() else self._take_part
-            if do_our_part(connection):
-                self._pause.reset()
-                rest_s = POLL_S
-            else:
-                rest_s = self._pause.next_s()
-        self._cue.wait(rest_s)
+            return self._leave(connection) if self._leaving.is_set() else self._take_part(connection)
+
+    def _round(self, _stopping: threading.Event) -> None:
+        self._cue.clear()
+        if self.look():
+            self._pause.reset()
+            self._cue.wait(POLL_S)
+        else:
+            self._cue.wait(self._pause.next_s())
 
     def _release(self, connection: psycopg.Connection[object]) -> None:
         let_go = self._tenures.unreleased()
@@ -100,7 +102,7 @@ class Steward(Loop):
 
     def _take_part(self, connection: psycopg.Connection[object]) -> bool:
         """Do what the plan says; return whether all that it gives us is ours."""
-        plan = self._look(connection)
+        plan = self._plan_of(connection)
         if plan is None:
             return False
         ours = plan.of(self._us.owner)
@@ -116,7 +118,9 @@ class Steward(Loop):
         names = [lease_name(self._us.group, partition) for partition in wanted]
         terms = leases.claim(connection, names, self._us.owner, self._us.lease_s)
         for term in terms:
-            self._begin(self._tenures.claim(term, asked_s + self._us.lease_s))
+            tenure = self._tenures.claim(term, asked_s + self._us.lease_s)
+            if tenure is not None:
+                self._begin(tenure)
         return len(terms) == len(wanted)
 
     def _ask_back(self, partition: int) -> None:
@@ -124,7 +128,7 @@ class Steward(Loop):
         if tenure is not None:
             self._ask(tenure)
 
-    def _look(self, connection: psycopg.Connection[object]) -> Plan | None:
+    def _plan_of(self, connection: psycopg.Connection[object]) -> Plan | None:
         """Return the plan for the members that live; None where it must be looked at again."""
         view = plans.look(connection, self._us.group, self._plan)
         if view is None:
@@ -169,7 +173,7 @@ class Steward(Loop):
         members.leave(connection, self._us.group, self._us.owner)
         for tenure in self._tenures.held():
             self._ask_back(tenure.partition)
-        self._look(connection)  # plans without us, so that the others know at once what they are waiting for
+        self._plan_of(connection)  # plans without us, so that the others know at once what they are waiting for
         if self._tenures.held() or self._tenures.unreleased():
             return False
         members.forget(connection, self._us.group, self._us.owner)

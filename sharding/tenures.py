@@ -44,6 +44,7 @@ class Tenures:
         self._clock = clock
         self._held: dict[int, Tenure] = {}
         self._unreleased: list[Term] = []
+        self._closed = False
         self._changing = threading.Lock()
 
     def term_of(self, partition: int) -> Term | None:
@@ -58,12 +59,15 @@ class Tenures:
         with self._changing:
             return list(self._held.values())
 
-    def claim(self, term: Term, until_s: float) -> Tenure:
-        """Begin a tenure."""
+    def claim(self, term: Term, until_s: float) -> Tenure | None:
+        """Begin a tenure; None if we have closed meanwhile, and then its lease is `unreleased`."""
         tenure = Tenure(partition_in(term.lease), term, until_s)
         with self._changing:
+            if self._closed:
+                self._unreleased.append(term)
+                return None
             self._held[tenure.partition] = tenure
-        return tenure
+            return tenure
 
     def renewable(self) -> list[Term]:
         """Return the terms that a renewal would be of use for."""
@@ -98,11 +102,15 @@ class Tenures:
             self._unreleased.append(tenure.term)
             return True
 
-    def lapse(self, *, everything: bool = False) -> list[Tenure]:
-        """End the tenures whose time is over, for good, and return them; each is then to be `let_go`."""
+    def lapse(self, *, close: bool = False) -> list[Tenure]:
+        """End the tenures whose time is over, for good, and return them; each is then to be `let_go`.
+
+        ``close`` ends them all, and no other begins.
+        """
         now_s = self._clock.monotonic()
         with self._changing:
-            over = [tenure for tenure in self._held.values() if everything or tenure.until_s <= now_s]
+            self._closed = self._closed or close
+            over = [tenure for tenure in self._held.values() if self._closed or tenure.until_s <= now_s]
             for tenure in over:
                 self._held[tenure.partition] = replace(tenure, until_s=_OVER)
             return over

@@ -2,15 +2,20 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from sharding.partitions import Partitions
 from smena.clock import SYSTEM, Deadline
+from smena.settings.groups import Database as DatabaseSettings
 from smena.store.database import Database
 from smena.telemetry import events
 from tests.fixtures.eventually import eventually
+from tests.fixtures.fix_proxy import Proxied
 
 Done = Callable[[], None]
 COUNT = 8
@@ -111,3 +116,115 @@ def test_one_member_owns_all_and_a_second_takes_its_half_and_gives_it_back(join:
     assert second.leave()
     eventually(all_owned(first))
     assert not first.shop.lost_ones + second.shop.lost_ones
+
+
+def test_a_partition_is_handed_over_only_when_its_key_in_hand_is_finished(join: Join) -> None:
+    first = join("a")
+    eventually(all_owned(first))
+    first.shop.busy = True
+    second = join("b")
+    eventually(lambda: len(first.shop.asked) == COUNT // 2)
+    asked = sorted(first.shop.asked)
+    finished, *others = asked
+    first.shop.finish(finished)
+    eventually(lambda: second.owns() == {finished})
+    assert first.owns() == set(range(COUNT)) - {finished}
+    assert set(others) <= set(first.shop.works)
+    first.shop.busy = False
+    for partition in others:
+        first.shop.finish(partition)
+    eventually(lambda: second.owns() == set(asked))
+    assert not first.shop.lost_ones
+
+
+def test_who_leaves_hands_over_at_once_and_waits_for_the_key_in_hand(join: Join) -> None:
+    first, second = join("a"), join("b")
+    eventually(lambda: len(second.owns()) == COUNT // 2 and all_owned(first, second)())
+    second.shop.busy = True
+    in_hand = min(second.owns())
+    with ThreadPoolExecutor(1) as other:
+        left = other.submit(second.leave)
+        eventually(lambda: len(second.shop.asked) == COUNT // 2)
+        for partition in set(second.shop.asked) - {in_hand}:
+            second.shop.finish(partition)
+        eventually(lambda: first.owns() == set(range(COUNT)) - {in_hand})
+        assert second.owns() == {in_hand}
+        second.shop.finish(in_hand)
+        assert left.result()
+    eventually(all_owned(first))
+    assert not second.shop.lost_ones
+
+
+def test_what_is_not_finished_by_the_deadline_is_lost_and_runs_out(join: Join) -> None:
+    first, second = join("a", lease_s=2), join("b", lease_s=2)
+    eventually(lambda: len(second.owns()) == COUNT // 2 and all_owned(first, second)())
+    second.shop.busy = True
+    second.partitions.stop(Deadline.within(0.0, SYSTEM))
+    assert len(second.shop.lost_ones) == COUNT // 2
+    assert second.owns() == set()
+    eventually(all_owned(first))
+
+
+def test_a_member_that_is_cut_off_knows_that_its_partitions_are_lost_and_comes_back(
+    database_url: str, join: Join, proxied: Callable[[str], Proxied], failures: list[str]
+) -> None:
+    proxy, url = proxied(database_url)
+    with closing(Database(DatabaseSettings(url=SecretStr(url)), "cut off")) as database:
+        member = Member(database, "a", lease_s=2)
+        member.partitions.start()
+        eventually(all_owned(member))
+        proxy.deafen()
+        eventually(lambda: sorted(member.shop.lost_ones) == list(range(COUNT)))
+        assert member.owns() == set()
+        other = join("b")
+        eventually(all_owned(other))
+        proxy.heal()
+        proxy.cut()
+        eventually(lambda: len(member.owns()) == COUNT // 2 and all_owned(member, other)())
+        assert min(member.shop.works.values()) > 1
+        assert member.leave()
+    failures.clear()
+
+
+def test_a_group_that_is_cut_otherwise_is_not_worked(join: Join) -> None:
+    told: list[Any] = []
+    off = events.subscribe(told.append, only=[events.PARTITION_COUNT_DIFFERS])
+    first = join("a")
+    eventually(all_owned(first))
+    second = join("b", count=2 * COUNT)
+    eventually(lambda: len(told) == 1)
+    off()
+    assert told[0].fields == {"group": "stock", "declared": 2 * COUNT, "found": COUNT}
+    assert second.owns() == set()
+
+
+def test_a_tenant_that_fails_gets_the_partition_anew(join: Join, failures: list[str]) -> None:
+    member = join("a")
+    eventually(all_owned(member))
+    broken = member.shop.give_up
+
+    def fail(partition: int, done: Done) -> None:
+        member.shop.give_up = broken  # type: ignore[method-assign]
+        raise RuntimeError("give_up")
+
+    member.shop.give_up = fail  # type: ignore[method-assign]
+    second = join("b")
+    eventually(lambda: len(second.owns()) == COUNT // 2 and all_owned(member, second)())
+    assert len(member.shop.lost_ones) == 1
+    assert len(failures) == 1
+    failures.clear()
+
+
+def test_no_more_partitions_move_than_a_change_needs(join: Join) -> None:
+    told: list[Any] = []
+    off = events.subscribe(told.append, only=[events.PARTITION_PLANNED])
+    fleet = [join("a"), join("b")]
+    eventually(lambda: len(fleet[1].owns()) == COUNT // 2 and all_owned(*fleet)())
+    fleet.append(join("c"))
+    eventually(lambda: len(fleet[2].owns()) == COUNT // 3 and all_owned(*fleet)())
+    assert fleet[2].leave()
+    eventually(all_owned(*fleet[:2]))
+    off()
+    plans = {one.fields["generation"]: one.fields for one in told}
+    moved = {number: fields["moved"] for number, fields in plans.items() if fields["members"] != 1}
+    assert list(moved.values()) in ([COUNT // 2, COUNT // 3, COUNT // 3], [0, COUNT // 3, COUNT // 3])

@@ -1,6 +1,7 @@
 """A stale holder cannot write (guarantee 3)."""
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from smena.errors import TermLost
+from smena.errors import DatabaseBusy, TermLost
 from smena.store import terms
 from smena.store.database import Database
 from smena.store.faults import is_lost
@@ -115,3 +116,16 @@ def waits_for_a_lock(database: Database) -> bool:
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     with database.transaction() as connection:
         return bool(connection.scalar(sa.text(waiting)))
+
+
+def test_a_holder_that_is_frozen_before_its_commit_holds_a_takeover_up_for_moments_only(database: Database) -> None:
+    term = taken(database, "a")
+    with Session(database.engine) as session:
+        terms.fence(session, term)
+        run_out(database)
+        began_s = time.monotonic()
+        assert eventually(lambda: take(database, "b"), errors=(DatabaseBusy,)) == Term("part-1", "b", 2)
+        assert time.monotonic() - began_s < 20  # the session may be idle in a transaction for 25 s
+        with pytest.raises(sa.exc.DBAPIError) as refused:
+            session.commit()
+    assert is_lost(refused.value)
