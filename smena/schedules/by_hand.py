@@ -8,11 +8,15 @@ from typing import Final
 
 import sqlalchemy as sa
 
+from smena.book import Registry, RemoteActor
+from smena.book.schedule import Schedule
 from smena.errors import Refused
-from smena.records import schedules
+from smena.records import schedules, ticks
 from smena.records.schedules import Kept
-from smena.records.ticks import Tick
+from smena.records.ticks import KeptTick, Tick
+from smena.schedules import added
 from smena.schedules.deciding import come, fire, pass_over
+from smena.schedules.keeping import keep, wanted_of
 from smena.store.database import Database
 from smena.timetable import read
 from smena.timetable.misfire import plan
@@ -55,6 +59,14 @@ class Hand:
             due = plan(read(kept.wanted.spec), since, now, timedelta(), "one").fire
             return come(connection, kept, replace(due[0], late=False)) if due else None
 
+    def declare(self, name: str, registry: Registry) -> None:
+        """Write the schedule of that name as a loaded book declares it."""
+        wanted = [one for one in wanted_of(registry) if one.name == name]
+        if not wanted:
+            raise NoSuchSchedule(schedule=name)
+        with self._database.transaction() as connection:
+            keep(connection, wanted[0])
+
     def pause(self, name: str) -> None:
         """Let a schedule rest."""
         with self._database.transaction() as connection:
@@ -74,6 +86,27 @@ class Hand:
             schedules.resume(connection, name)
             schedules.decided(connection, name, max(now, kept.since), when.after(max(now, kept.since)))
             return when.after(now)
+
+    def one(self, name: str) -> Kept:
+        """Return a schedule."""
+        with self._database.transaction() as connection:
+            return _locked(connection, name)
+
+    def history(self, name: str, limit: int) -> list[KeptTick]:
+        """Return the newest ticks of a schedule, also of one that was removed; the newest first."""
+        with self._database.transaction() as connection:
+            return ticks.history(connection, name, limit)
+
+    def add(self, name: str, actor: RemoteActor, schedule: Schedule) -> None:
+        """Add a schedule, or change one that was added."""
+        with self._database.transaction() as connection:
+            added.add(connection, name, actor, schedule)
+
+    def remove(self, name: str) -> None:
+        """Remove a schedule."""
+        with self._database.transaction() as connection:
+            if not added.remove(connection, name):
+                raise NoSuchSchedule(schedule=name)
 
     def all(self) -> list[Kept]:
         """Return all schedules."""

@@ -1,0 +1,84 @@
+"""`smena schedule`: what an operator sees and does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import psycopg
+import pytest
+from click.testing import CliRunner
+
+from workers.cli.schedule import schedule
+
+Smena = Callable[..., str]
+
+
+@pytest.fixture
+def smena(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Smena:
+    """Give a function that runs `smena schedule` and returns what it printed; it must end with 0 unless told."""
+    monkeypatch.setenv("SMENA_DATABASE_URL", database_url)
+
+    def run(*words: str, status: int = 0) -> str:
+        result = CliRunner().invoke(schedule, words)
+        assert result.exit_code == status, result.output
+        return result.output
+
+    return run
+
+
+def _jobs(database_url: str) -> int:
+    with psycopg.connect(database_url) as connection:
+        [(count,)] = connection.execute("SELECT count(*) FROM smena.outbox").fetchall()
+    return int(count)
+
+
+def test_a_schedule_is_added_seen_paused_fired_and_removed(smena: Smena, database_url: str) -> None:
+    rule = "cron 30 1 * * * Europe/London"
+    assert "comes next at 20" in smena(
+        "add", "report", "reports.nightly", rule, "--queue", "reports", "--args", '["a"]'
+    )
+    assert "misfire=one overlap=skip  reports.nightly" in smena("list")
+    ticks = smena("next", "report", "--count", "400").splitlines()
+    assert len(ticks) == 400
+    assert sum("gap:" in tick for tick in ticks) == 1
+    assert sum("fold:" in tick for tick in ticks) == 1
+    smena("pause", "report")
+    assert "paused" in smena("list")
+    assert "report comes next at" in smena("resume", "report")
+    assert "fired as job" in smena("run", "report")
+    assert "fired (by hand) as job" in smena("history", "report")
+    assert _jobs(database_url) == 1
+    smena("remove", "report")
+    assert "no schedules" in smena("list")
+    assert "fired (by hand)" in smena("history", "report"), "what it did stays to be seen"
+
+
+def test_a_cron_job_that_comes_twice_fires_once(smena: Smena, database_url: str) -> None:
+    smena("add", "beat", "house.beat", "every 10m", "--queue", "house", "--overlap", "allow")
+    assert "fired as job" in smena("tick", "--now", "beat")
+    assert "nothing to fire" in smena("tick", "--now", "beat")
+    assert _jobs(database_url) == 1
+
+
+def test_a_cron_job_needs_no_scheduler_where_the_books_declare_the_schedule(
+    smena: Smena, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SMENA_BOOKS", "tests.fixtures.hourly_book")
+    assert "fired as job" in smena("tick", "--now", "hourly.sweep")
+    assert "nothing to fire" in smena("tick", "--now", "hourly.sweep")
+    smena("tick", "--now", "hourly.swept", status=1)
+    assert _jobs(database_url) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "nobody"),
+        ("next", "nobody"),
+        ("remove", "nobody"),
+        ("add", "bad", "a.b", "cron 61 * * * *", "--queue", "q"),
+        ("add", "bad", "a.b", "cron 0 3 * * * Europe/Moskau", "--queue", "q"),
+    ],
+)
+def test_what_cannot_be_is_said_in_a_sentence(smena: Smena, words: tuple[str, ...]) -> None:
+    assert smena(*words, status=1).startswith("Error: ")

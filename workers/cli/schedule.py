@@ -1,0 +1,194 @@
+"""`smena schedule …`: see what is due and what became of it; add, pause, resume and fire by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import click
+import msgspec
+
+from smena.book import by_name, load_books
+from smena.book.schedule import Schedule
+from smena.errors import SmenaError
+from smena.records.schedules import Kept
+from smena.records.ticks import KeptTick, Tick
+from smena.schedules.by_hand import Hand, NoSuchSchedule
+from smena.settings import load
+from smena.store.database import Database
+from smena.timetable import Misfire, Overlap, read
+from smena.timetable.listing import coming
+from smena.timetable.misfire import CAP, COUNTED
+from workers.wiring.user_path import open_user_path
+
+_ON_TIME_S: Final = 5.0
+"""A tick that fired within this time is not called late."""
+
+
+@click.group()
+def schedule() -> None:
+    """Look at schedules, and fire, pause, add and remove them."""
+
+
+@schedule.command(name="list")
+def list_schedules() -> None:
+    """List all schedules: when they come next, their policies, and what keeps them from coming."""
+    with _hand() as hand:
+        kept = hand.all()
+    for one in kept:
+        wanted = one.wanted
+        policies = f"misfire={wanted.misfire} overlap={wanted.overlap}"
+        click.echo(f"{wanted.name:<28}{_next_of(one):<22}{wanted.spec:<36}{policies}  {wanted.actor}")
+    if not kept:
+        click.echo("no schedules; a running scheduler writes those of the loaded books")
+
+
+@schedule.command(name="next")
+@click.argument("name")
+@click.option("--count", type=click.IntRange(1, 1000), default=20, show_default=True, help="So many ticks.")
+def show_next(name: str, count: int) -> None:
+    """Show the next ticks, with what a change of the clocks does to them."""
+    with _hand() as hand:
+        kept = hand.one(name)
+        for one in coming(read(kept.wanted.spec), datetime.now(UTC), count):
+            local = f"{one.local:%a %Y-%m-%d %H:%M:%S %z}"
+            click.echo(f"{one.at:%Y-%m-%d %H:%M:%S}Z  {local}  {one.mark}".rstrip())
+
+
+@schedule.command()
+@click.argument("name")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="At most so many.")
+def history(name: str, limit: int) -> None:
+    """Show what became of the newest ticks: fired, late, caught up or skipped and why, and how their jobs ended."""
+    with _hand() as hand:
+        kept = hand.history(name, limit)
+    for one in kept:
+        click.echo(f"{one.tick.at:%Y-%m-%d %H:%M:%S}Z  {_fate(one)}")
+    if not kept:
+        click.echo(f"no tick of {name} yet")
+
+
+@schedule.command()
+@click.argument("name")
+def run(name: str) -> None:
+    """Fire now, beside the schedule's own ticks."""
+    with _hand() as hand:
+        click.echo(f"fired as job {hand.run(name).job_id}")
+
+
+@schedule.command()
+@click.argument("name")
+@click.option("--now", "is_now", is_flag=True, required=True, help="The newest tick that is due.")
+@click.option(
+    "--within", "within_s", type=click.FloatRange(1), default=3600.0, show_default=True, help="Its age at most."
+)
+def tick(name: str, *, is_now: bool, within_s: float) -> None:  # noqa: ARG001 - says what it does where it is called
+    """Fire the tick that is due, for a clock outside such as a Kubernetes CronJob.
+
+    It is the tick that a scheduler would fire, so with both it fires once. Ends with 0 also where it was fired before.
+    A schedule that is not in the table yet is looked for in the books of the settings.
+    """
+    with _hand() as hand:
+        try:
+            told = hand.tick_now(name, within_s)
+        except NoSuchSchedule:
+            open_user_path(Path.cwd())
+            hand.declare(name, load_books(load().books))
+            told = hand.tick_now(name, within_s)
+    click.echo("nothing to fire: it was decided before, or none is due" if told is None else _told(told))
+
+
+@schedule.command()
+@click.argument("name")
+def pause(name: str) -> None:
+    """Let a schedule rest, until `resume`; also over deploys."""
+    with _hand() as hand:
+        hand.pause(name)
+    click.echo(f"{name} rests")
+
+
+@schedule.command()
+@click.argument("name")
+def resume(name: str) -> None:
+    """Let a schedule go on from now; what came meanwhile is not caught up."""
+    with _hand() as hand:
+        next_at = hand.resume(name)
+    click.echo(f"{name} comes next at {_time(next_at)}")
+
+
+@schedule.command()
+@click.argument("name")
+@click.argument("actor")
+@click.argument("rule")
+@click.option("--queue", required=True, help="The actor's queue.")
+@click.option("--args", "args", default="[]", show_default=True, metavar="JSON", help="The job's arguments, a list.")
+@click.option("--misfire", type=click.Choice(get_args(Misfire)), default="one", show_default=True)
+@click.option("--cap", type=click.IntRange(1, 10_000), default=CAP, show_default=True, help="What `all` catches up.")
+@click.option("--overlap", type=click.Choice(get_args(Overlap)), default="skip", show_default=True)
+def add(
+    name: str, actor: str, rule: str, *, queue: str, args: str, misfire: Misfire, cap: int, overlap: Overlap
+) -> None:
+    """Add a schedule, or change one that was added: RULE is `every 5m` or `cron 0 3 * * * Europe/Moscow`."""
+    with _hand() as hand:
+        wanted = Schedule(read(rule), _json_list(args), misfire=misfire, misfire_cap=cap, overlap=overlap)
+        hand.add(name, by_name(actor, queue=queue), wanted)
+        click.echo(f"{name} comes next at {_time(hand.one(name).next_at)}")
+
+
+@schedule.command()
+@click.argument("name")
+def remove(name: str) -> None:
+    """Remove a schedule; one that a loaded book declares comes back with the scheduler's next start."""
+    with _hand() as hand:
+        hand.remove(name)
+    click.echo(f"{name} is removed")
+
+
+def _next_of(kept: Kept) -> str:
+    if kept.removed_at is not None:
+        return "not declared any more"
+    return "paused" if kept.paused_at is not None else _time(kept.next_at)
+
+
+def _time(at: datetime | None) -> str:
+    return "never" if at is None else f"{at:%Y-%m-%d %H:%M:%S}Z"
+
+
+def _fate(kept: KeptTick) -> str:
+    words = [_told(kept.tick)]
+    if kept.fired_at is not None:
+        late_s = (kept.fired_at - kept.tick.at).total_seconds()
+        words += [f"late by {late_s:.0f} s"] if late_s > _ON_TIME_S else []
+        words += ["runs" if kept.ended_at is None else f"{kept.ending} at {kept.ended_at:%H:%M:%S}Z"]
+    return ", ".join(words)
+
+
+def _told(tick: Tick) -> str:
+    if tick.state == "fired":
+        how = "" if tick.why == "on_time" else f" ({tick.why.replace('_', ' ')})"
+        return f"fired{how} as job {tick.job_id}"
+    if tick.state == "waiting":
+        return "waits for the job before it to end"
+    several = (
+        "" if tick.until is None else f" {tick.count}{'+' if tick.count >= COUNTED else ''} up to {_time(tick.until)}"
+    )
+    return f"skipped{several}: {tick.why.replace('_', ' ')}"
+
+
+def _json_list(text: str) -> list[Any]:
+    try:
+        return msgspec.json.decode(text, type=list[Any])
+    except msgspec.MsgspecError as error:
+        raise click.BadParameter(f"not a JSON list: {error}") from error
+
+
+@contextmanager
+def _hand() -> Iterator[Hand]:
+    try:
+        with closing(Database(load().database, "smena-cli", pool_size=1)) as database:
+            yield Hand(database)
+    except SmenaError as error:
+        raise click.ClickException(str(error)) from error
