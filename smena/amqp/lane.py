@@ -9,6 +9,9 @@ could not know, begins again with the first that failed.
 
 One message that makes the broker close the channel must not take the others with it: after such a close the
 unconfirmed are sent again one at a time until they are through, so that the next close names its culprit.
+
+A channel that nacks, or does not answer, is given up for a new one (`smena.amqp.doubt`): nothing more is sent on it,
+and what it leaves unanswered a second later goes out again on the next.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from typing import Any, Final
 
 from pika.channel import Channel
 
+from smena.amqp.doubt import Doubt, Remedy
 from smena.amqp.faults import is_verdict, refused_publish
 from smena.amqp.fieldtable import encode_table
 from smena.amqp.frames import publish_content, publish_head
@@ -41,6 +45,8 @@ from smena.errors import (
 from smena.telemetry import events
 
 _REOPEN_S: Final = 0.1
+_LAST_ANSWERS_S: Final = 1.0
+"""So long a channel that is given up may still answer what was sent on it."""
 
 
 class Lane:
@@ -58,6 +64,8 @@ class Lane:
         self._deadlines: deque[Pending] = deque()
         self._timer_is_set = False
         self._channel: Channel | None = None
+        self._doubt = Doubt(connection.settings.publish_timeout_s, clock)
+        self._given_up = False
         self._suspects = 0
         self._idle = threading.Event()
         self._stopping = False
@@ -110,6 +118,8 @@ class Lane:
 
     def _ready(self, channel: Channel) -> None:
         self._connection.tap.sinks[channel.channel_number] = self
+        self._doubt.opened()
+        self._given_up = False
         self._channel = channel
         self._send_waiting()
 
@@ -123,6 +133,28 @@ class Lane:
     def _reopen(self) -> None:
         if self._channel is None and self._connection.is_up and not self._connection.is_stopping:
             self.connection_up()
+
+    def _remedy(self, remedy: Remedy) -> None:
+        """Give up the channel, or the connection with it, where the doubt says so."""
+        if remedy is Remedy.CONNECTION:
+            self._connection.drop("no publish was answered in time")
+        elif remedy is Remedy.CHANNEL and self._channel is not None and not self._given_up:
+            self._given_up = True
+            self._connection.thread.loop.call_later(_LAST_ANSWERS_S, partial(self._replace, self._channel))
+
+    def _replace(self, channel: Channel) -> None:
+        """Open the next channel in the place of one that was given up, unless that has ended by itself."""
+        if channel is not self._channel or not self._connection.is_up:
+            return
+        self._channel_ends(None)
+        self._close(channel)
+        self._connection.thread.loop.call_later(_REOPEN_S, self._reopen)
+
+    def _close(self, channel: Channel) -> None:
+        """Close a channel unless it is; what it answers now goes to nobody, for its numbers are not the next one's."""
+        self._connection.tap.sinks.pop(channel.channel_number, None)
+        if channel.is_open:
+            channel.close()
 
     def _channel_ends(self, reason: BaseException | None) -> None:
         with self._sending:
@@ -160,7 +192,7 @@ class Lane:
     def _leaving(self, channel: int) -> Iterator[bytes]:
         """Yield the frames of what may go now, each message counted as sent."""
         waiting = self._waiting
-        while waiting and not self._connection.blocked:
+        while waiting and not self._connection.blocked and not self._given_up:
             if self._suspects and len(self._unconfirmed):
                 return
             pending = waiting.popleft()
@@ -223,6 +255,8 @@ class Lane:
             return b""
 
     def _content(self, channel: int, pending: Pending) -> bytes:
+        if not len(self._unconfirmed):
+            self._doubt.asked()
         header = pending.encoded.with_entry(encode_table({"smena-seq": self._unconfirmed.sent(pending)}))
         pending.sent = True
         return publish_content(channel, header, pending.outgoing.body, self._connection.body_max)
@@ -239,19 +273,38 @@ class Lane:
         for pending in self._unconfirmed.answered(tag, multiple=multiple):
             if self._suspects:
                 self._suspects -= 1
-            if pending.returned is not None and not pending.redeclared and pending.outgoing.declare:
+            if not positive:
+                self._refused(pending)
+            elif pending.returned is not None and not pending.redeclared and pending.outgoing.declare:
                 self._declare_again(pending) if not pending.outgoing.ordered else self._give_up_returned(pending)
             else:
-                self._settle(pending, pending.returned if positive else PublishRefused("a nack"))
+                self._settle(pending, pending.returned)
 
     def read_ends(self) -> None:
         """Let go of the settled, and send what has waited for them."""
+        self._doubt.answered()
         self._prune()
+        if self._given_up and self._channel is not None and not len(self._unconfirmed):
+            self._replace(self._channel)
         if self._waiting:
             self._send_waiting()
 
-    def _returned(self, _channel: Channel, method: Any, properties: Any, _body: bytes) -> None:
+    def _refused(self, pending: Pending) -> None:
+        """Send it once more, by a new channel if one is due: a nack may be the channel's word, not the queue's.
+
+        Not an ordered one, for those behind it may be in the queue already.
+        """
+        self._remedy(self._doubt.refused())
+        if pending.refused or pending.outgoing.ordered:
+            self._settle(pending, PublishRefused("a nack"))
+        else:
+            pending.refused = True
+            self._waiting.append(pending)
+
+    def _returned(self, channel: Channel, method: Any, properties: Any, _body: bytes) -> None:
         """Note the error; the confirm that follows a return settles the message."""
+        if channel is not self._channel:
+            return  # its numbers are not those of the channel in use
         pending = self._unconfirmed.get((properties.headers or {}).get("smena-seq", 0))
         if pending is not None:
             facts = {"exchange": method.exchange, "routing_key": method.routing_key}
@@ -318,7 +371,11 @@ class Lane:
         self._timer_is_set = False
         now = self._clock.monotonic()
         while self._deadlines and (self._deadlines[0].batch is None or self._deadlines[0].deadline_s <= now):
-            self._settle_late(self._deadlines.popleft())
+            late = self._deadlines.popleft()
+            unanswered = late.batch is not None and late.sent
+            self._settle_late(late)
+            if unanswered and self._channel is not None and not self._connection.blocked:
+                self._remedy(self._doubt.silent())
         self._set_timer()
         self._prune()
 

@@ -61,7 +61,7 @@ class Batch:
 class Pending:
     """A message that was handed over and has no outcome yet; ``batch`` is None once it has."""
 
-    __slots__ = ("batch", "deadline_s", "encoded", "index", "outgoing", "redeclared", "returned", "sent")
+    __slots__ = ("batch", "deadline_s", "encoded", "index", "outgoing", "redeclared", "refused", "returned", "sent")
 
     def __init__(self, outgoing: Outgoing, encoded: Encoded, batch: Batch, index: int, deadline_s: float) -> None:
         self.outgoing = outgoing
@@ -71,6 +71,7 @@ class Pending:
         self.deadline_s = deadline_s
         self.sent = False
         self.redeclared = False
+        self.refused = False
         self.returned: SmenaError | None = None
 
 
