@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from smena.errors import Refused
 from tests.fixtures import page
 from workers.cli import main as smena
 from workers.cli.drill import addresses, allowed
@@ -71,6 +72,14 @@ def test_a_destructive_drill_is_left_out_where_services_are_given_unless_it_is_n
     assert list(allowed([harmless, harmful], given, [])) == [harmless]
     assert list(allowed([harmless, harmful], given, ["flood"])) == [harmless, harmful]
     assert list(allowed([harmless, harmful], private, [])) == [harmless, harmful]
+
+
+def test_a_private_drill_is_never_held_against_services_that_are_given(tmp_path: Path) -> None:
+    given = Stage({"SMENA_LOCAL_DIR": str(tmp_path), "SMENA_AMQP_URL": "amqp://staging"})
+    private = drills()["node-loss"]
+    assert not list(allowed([private], given, []))
+    with pytest.raises(Refused, match="node-loss is only held on private services"):
+        list(allowed([private], given, ["node-loss"]))
 
 
 def test_against_takes_each_address_by_its_scheme_and_refuses_others() -> None:

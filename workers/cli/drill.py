@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from smena.errors import SmenaError
+from smena.errors import Refused, SmenaError
 from workers.drills import verdict
 from workers.drills.catalogue import chosen, drills
 from workers.drills.drill import Control, Drill
@@ -109,8 +109,10 @@ def _runs(wanted: Sequence[Drill], *, controls: bool) -> Iterator[tuple[Drill, C
 
 
 def allowed(wanted: Sequence[Drill], stage: Stage, named: Sequence[str]) -> Iterator[Drill]:
-    """Leave out what is destructive where services are given, unless it is named."""
+    """Leave out what is destructive where services are given, unless it is named; refuse what cannot be held there."""
     for one in wanted:
+        if one.private and stage.given and one.name in named:
+            raise Refused(f"{one.name} is only held on private services")
         if one.destructive and stage.given and one.name not in named:
             click.echo(
                 f"left out  {one.name}: it is destructive, and must be named for services that are given", err=True

@@ -12,6 +12,7 @@ says of itself:
 - ``least_bite``: under it the fault hit nothing, and the drill fails;
 - ``destructive``: it hurts more than the drill's own processes, so it is refused against services that were given,
   unless named;
+- ``private``: it cannot be held against services that were given, not even named;
 - ``load`` and ``fleet``: what runs while it strikes (`load.LoadPlan`, `fleet.FleetPlan`);
 - ``around(ground)``: a block round the fleet's whole life that gives it further settings, such as a proxy's address;
 - ``controls``: the guards to take out with `--controls`, and what the judge must then find.

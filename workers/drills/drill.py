@@ -33,6 +33,7 @@ class Drill:
     fault: Callable[[Ground], None]
     least_bite: int
     destructive: bool = False
+    private: bool = False
     load: LoadPlan = field(default_factory=LoadPlan)
     fleet: FleetPlan = field(default_factory=FleetPlan)
     around: Callable[[Ground], AbstractContextManager[Mapping[str, str]]] | None = None

@@ -43,6 +43,8 @@ class Ground:
     sight: Sight
     load: Load
     queues: Callable[[], QueueView]
+    sends_to: Mapping[str, str]
+    """The environment of the sender, which is no part of the fleet."""
     fleets: list[Fleet] = field(default_factory=list)
     bars: list[Bar] = field(default_factory=list)
     notes: dict[str, float | str] = field(default_factory=dict)

@@ -6,7 +6,8 @@ as any client does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import pika
@@ -17,15 +18,27 @@ from smena.amqp import names
 
 _CANARY: Final = "canary"
 """Where the archivist's probes of the delay levels go; there is one in each level much of the time."""
+_HELD_S: Final = 12.0
+_LOOK_S: Final = 0.5
+
+
+def nothing_held() -> int:
+    """Stand in where only AMQP can be asked: it does not tell of what somebody holds."""
+    return 0
 
 
 class QueueView:
-    """The depths of the queues with these logical names: passive declares, the same on every broker."""
+    """The depths of the queues with these logical names: passive declares, the same on every broker.
 
-    def __init__(self, url: str, prefix: str, queues: Sequence[str]) -> None:
+    These count what lies ready. What connections held lies ready again when they are gone; what the broker's own
+    dead-letter workers hold does not: ``held`` counts it where the broker's own tools can be asked.
+    """
+
+    def __init__(self, url: str, prefix: str, queues: Sequence[str], held: Callable[[], int] = nothing_held) -> None:
         self._connection = pika.BlockingConnection(pika.URLParameters(url))
         self._channel: BlockingChannel | None = None
         self._prefix = prefix
+        self._held = held
         self._work = [names.work_queue(prefix, queue) for queue in queues]
         self._ends = [*(names.dead_queue(prefix, queue) for queue in queues), names.lost_queue(prefix)]
         self._delays = [names.delay_exchange(prefix, level) for level in range(names.LEVELS)]
@@ -42,9 +55,12 @@ class QueueView:
         """Return all jobs in any queue, delayed ones too; only for a fleet that has stopped.
 
         The delay levels hold canaries as well, which are told by their routing key: so what lies there is
-        taken out, looked at, and given back.
+        taken out, looked at, and given back. What is still held is waited for, since a canary may be just on its way.
         """
-        return self._ready([*self._work, *self._ends]) + sum(self._jobs_in(level) for level in self._delays)
+        ends_at = time.monotonic() + _HELD_S
+        while (held := self._held()) and time.monotonic() < ends_at:
+            time.sleep(_LOOK_S)
+        return held + self._ready([*self._work, *self._ends]) + sum(self._jobs_in(level) for level in self._delays)
 
     def delete_all(self) -> None:
         """Remove the fleet's queues and exchanges, for a broker that others use too."""

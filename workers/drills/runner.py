@@ -9,8 +9,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Final
 
+import smena
 from smena.clock import SYSTEM, Deadline
 from smena.errors import SmenaError
+from smena.settings import load
 from workers.drills.drill import Control, Drill
 from workers.drills.fleet import Fleet, FleetFailed
 from workers.drills.ground import Ground
@@ -55,6 +57,7 @@ class _Holding:
             sight=self._sight,
             load=Load(drill.load, run, stage.database_url),
             queues=stage.queues,
+            sends_to=stage.environ(),
         )
 
     def report(self) -> Report:
@@ -64,6 +67,7 @@ class _Holding:
             ends.callback(self._sight.close)
             ends.callback(self._clear)
             ends.enter_context(self._surroundings())
+            ends.enter_context(smena.connect(load(env=self._ground.sends_to)))
             self._under_load()
             self._end_fleets()
             verdict, left_over = judge(self._sight), self._left_over()
@@ -138,7 +142,7 @@ class _Holding:
 
     def _left_over(self) -> int:
         """Count what is left of jobs in queues and outbox, of sessions, and of processes."""
-        view = self._stage.queues()
+        view = self._ground.queues()
         try:
             messages = view.left()
         finally:
@@ -165,7 +169,7 @@ class _Holding:
         self._ground.load.stop(Deadline.within(5, SYSTEM))
         for fleet in self._ground.fleets:
             fleet.destroy()
-        view = self._stage.queues()
+        view = self._ground.queues()
         try:
             view.purge()
         finally:

@@ -16,7 +16,6 @@ from typing import Final
 
 import psycopg
 
-import smena
 from smena.errors import SmenaError
 from smena.settings import load
 from workers.drills import tables
@@ -55,11 +54,10 @@ class Stage(Venue):
 
     @contextmanager
     def set(self, *, keep: bool) -> Iterator[None]:
-        """Have services, tables and a sender for the block; with ``keep`` the services stay up after it."""
+        """Have services and tables for the block; with ``keep`` the services stay up after it."""
         with self.open(keep=keep):
             self._prepare()
-            with smena.connect(load(env=self.environ())):
-                yield
+            yield
 
     def environ(self) -> dict[str, str]:
         """Return the environment of every fleet on this stage."""

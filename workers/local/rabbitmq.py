@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from workers.local.faults import NotAnswering
 from workers.local.installation import Installation
@@ -19,7 +19,7 @@ from workers.local.ports import LOOPBACK
 from workers.local.service import Launch, Service
 from workers.local.wire import AMQP_HELLO, AMQP_START, ask
 
-_NODE: Final = "smena@localhost"
+_PAGES: Final = (("rabbitmq_management", "management", ""), ("rabbitmq_prometheus", "prometheus", "metrics"))
 _RESOLVER: Final = '{host,{127,0,0,1},["localhost"]}.\n{lookup,[file,native]}.\n'
 _LOOPBACK_ONLY: Final = ("-kernel", "inet_dist_use_interface", "{127,0,0,1}")
 _FLAGS: Final = (
@@ -38,7 +38,9 @@ class RabbitMQ(Service):
     # sh: Erlang asks `df` for the free disk through one, which outlives a killed node by a moment.
     programs = frozenset({"beam.smp", "epmd", "erl_child_setup", "inet_gethost", "rabbitmq-server", "sh"})
     main_program = "beam.smp"
-    port_names = ("amqp", "dist", "epmd", "management", "prometheus")
+    port_names: ClassVar[tuple[str, ...]] = ("amqp", "dist", "epmd", "management", "prometheus")
+    node = "smena@localhost"
+    """The node's name, on which its data hangs."""
 
     def __init__(self, folder: Path, find: Callable[[], Installation]) -> None:
         super().__init__(folder)
@@ -53,8 +55,7 @@ class RabbitMQ(Service):
         """Return the management page and the metrics page, where the plugins exist."""
         return {
             plugin.removeprefix("rabbitmq_"): f"http://{LOOPBACK}:{self.ports.get(port, 0)}/{path}"
-            for plugin, port, path in _PAGES
-            if self._installation.has_plugin(plugin)
+            for plugin, port, path in self._plugins()
         }
 
     def answers(self) -> bool:
@@ -65,19 +66,17 @@ class RabbitMQ(Service):
         """Write configuration, resolver and cookie."""
         self._write("rabbitmq.conf", self._configuration())
         self._write("resolver", _RESOLVER)
-        plugins = [plugin for plugin, _, _ in _PAGES if self._installation.has_plugin(plugin)]
-        self._write("enabled_plugins", f"[{','.join(plugins)}].\n")
+        self._write("enabled_plugins", f"[{','.join(plugin for plugin, _, _ in self._plugins())}].\n")
         if not self._cookie.exists():
-            self._cookie.write_text(secrets.token_hex(20), encoding="ascii")
+            self._cookie.write_text(self._new_cookie(), encoding="ascii")
             self._cookie.chmod(0o400)
-        epmd = [self._installation.epmd, "-port", str(self.ports["epmd"]), "-address", LOOPBACK]
         environ = {**self._environ, **self._installation.server_environ(_FLAGS)}
-        return Launch(self._installation.server_command(_FLAGS), environ, children=[epmd])
+        return Launch(self._installation.server_command(_FLAGS), environ, children=self._beside())
 
     def ctl(self, *arguments: str, timeout_s: float = _CTL_S) -> str:
         """Run `rabbitmqctl` on the node and return what it printed; raises `NotAnswering` when it fails."""
         environ = {**self._environ, "RABBITMQ_CTL_ERL_ARGS": " ".join(("-start_epmd false", *_LOOPBACK_ONLY))}
-        command = [*self._installation.ctl, "--node", _NODE, *arguments]
+        command = [*self._installation.ctl, "--node", self.node, *arguments]
         done = subprocess.run(
             command, cwd=self.folder.parent, env=environ, capture_output=True, text=True, timeout=timeout_s, check=False
         )
@@ -85,20 +84,37 @@ class RabbitMQ(Service):
             raise NotAnswering(f"rabbitmqctl {arguments[0]} failed: {(done.stderr or done.stdout).strip()}")
         return done.stdout
 
+    # What a node of a cluster does otherwise
+
+    @property
+    def _epmd_port(self) -> int:
+        return self.ports.get("epmd", 0)
+
+    def _beside(self) -> list[list[str]]:
+        return [[self._installation.epmd, "-port", str(self._epmd_port), "-address", LOOPBACK]]
+
+    def _new_cookie(self) -> str:
+        return secrets.token_hex(20)
+
+    def _plugins(self) -> list[tuple[str, str, str]]:
+        """Return the plugins to be enabled, each with its port's name and its page's path."""
+        return [page for page in _PAGES if self._installation.has_plugin(page[0])]
+
+    def _configuration(self) -> str:
+        lines = [f"listeners.tcp.1 = {LOOPBACK}:{self.ports['amqp']}"]
+        for plugin, port, _ in self._plugins():
+            section = plugin.removeprefix("rabbitmq_")
+            lines += [f"{section}.tcp.ip = {LOOPBACK}", f"{section}.tcp.port = {self.ports[port]}"]
+        return "\n".join(lines) + "\n"
+
+    # Files and environment
+
     @property
     def _cookie(self) -> Path:
         return self.folder / ".erlang.cookie"
 
     def _write(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text, encoding="ascii")
-
-    def _configuration(self) -> str:
-        lines = [f"listeners.tcp.1 = {LOOPBACK}:{self.ports['amqp']}"]
-        for plugin, port, _ in _PAGES:
-            if self._installation.has_plugin(plugin):
-                section = plugin.removeprefix("rabbitmq_")
-                lines += [f"{section}.tcp.ip = {LOOPBACK}", f"{section}.tcp.port = {self.ports[port]}"]
-        return "\n".join(lines) + "\n"
 
     @cached_property
     def _installation(self) -> Installation:
@@ -132,12 +148,9 @@ class RabbitMQ(Service):
             **self._installation.environ,
             **{name: str(folder / place) for name, place in self._places.items()},
             "HOME": str(folder),  # Erlang's cookie is found there
-            "RABBITMQ_NODENAME": _NODE,
+            "RABBITMQ_NODENAME": self.node,
             "RABBITMQ_DIST_PORT": str(self.ports.get("dist", 0)),
             "RABBITMQ_LOGS": "-",
-            "ERL_EPMD_PORT": str(self.ports.get("epmd", 0)),
+            "ERL_EPMD_PORT": str(self._epmd_port),
             "ERL_EPMD_ADDRESS": LOOPBACK,
         }
-
-
-_PAGES: Final = (("rabbitmq_management", "management", ""), ("rabbitmq_prometheus", "prometheus", "metrics"))

@@ -14,12 +14,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, TypeVar
 
+from workers.local.cluster import Cluster
 from workers.local.container import RabbitMQContainer
 from workers.local.faults import NotOurs
 from workers.local.postgresql import PostgreSQL
 from workers.local.rabbitmq import RabbitMQ
 from workers.local.service import Service
-from workers.local.sources import UNPACKED, choose_rabbitmq
+from workers.local.sources import UNPACKED, choose_rabbitmq, three_nodes
 from workers.local.valkey import Valkey
 
 _T = TypeVar("_T")
@@ -81,6 +82,12 @@ class LocalServices:
         self._refuse_given("valkey")
         return Valkey(self.root / "valkey")
 
+    @cached_property
+    def cluster(self) -> Cluster:
+        """Return three brokers in one cluster, which `up` leaves alone; raises `NotOurs` like `rabbitmq`."""
+        self._refuse_given("rabbitmq")
+        return three_nodes(self.root)
+
     def up(self) -> list[str]:
         """Start what does not run, all at once, and return the names of what was started."""
         with self._alone():
@@ -96,6 +103,8 @@ class LocalServices:
             services = self._ours()
             running = [service.name for service in services if service.pid is not None]
             _all_at_once([service.stop for service in services])
+            if "rabbitmq" not in self._given:
+                self.cluster.down()
             return running
 
     def status(self) -> list[ServiceStatus]:

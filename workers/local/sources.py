@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from workers.local.cluster import Cluster
 from workers.local.container import RabbitMQContainer, has_engine
 from workers.local.faults import Missing
 from workers.local.installation import Installation, installed
@@ -20,6 +21,11 @@ def choose_rabbitmq(root: Path) -> RabbitMQ | RabbitMQContainer:
     if installed() is None and not can_unpack() and has_engine():
         return RabbitMQContainer(folder)
     return RabbitMQ(folder, partial(_find, root / UNPACKED))
+
+
+def three_nodes(root: Path) -> Cluster:
+    """Return a cluster below ``root``, of this machine's RabbitMQ or the unpacked one; never of containers."""
+    return Cluster(root / "cluster", partial(_find, root / UNPACKED))
 
 
 def _find(cache: Path) -> Installation:
