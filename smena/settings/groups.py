@@ -265,18 +265,29 @@ class Outbox(Group):
 class Leadership(Group):
     """The choice of the one process that does what one process does at a time."""
 
-    backend: Literal["postgresql", "redis"] = "postgresql"
+    backend: Literal["postgresql", "redis", "kubernetes"] = "postgresql"
     """Where the election is held; terms are in PostgreSQL whatever it is."""
 
     lease_s: Annotated[Seconds, Field(ge=1, le=3600)] = 30
     """Time after which another leads if the leader was frozen or cut off; one that died or resigns is followed at once
-    (`redis`: one that resigns)."""
+    (one that resigns, with `redis` and `kubernetes`)."""
 
     retry_s: Annotated[Seconds, Field(ge=0.05, le=600)] = 2
     """Pause between two tries of those who do not lead; at most a third of the lease."""
 
     database_url: DatabaseUrl | None = None
     """Address of PostgreSQL itself, where `database.url` leads to a pooler; the backend `postgresql` refuses those."""
+
+    kubernetes_url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s/]+/?$")] = (
+        "https://kubernetes.default.svc"
+    )
+    """Address of the cluster's API; it has this name in every pod."""
+
+    kubernetes_account: Path = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+    """Folder of the pod's service account: `token`, `ca.crt`, `namespace`."""
+
+    kubernetes_prefix: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?$")] = "smena"
+    """First word of the names of Leases: `smena-scheduler`."""
 
 
 class Once(Group):

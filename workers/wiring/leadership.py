@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 from contextlib import ExitStack
 from typing import Final
 
 from smena.clock import SYSTEM
 from smena.guarantees.election.advisory_lock import AdvisoryLockElection
 from smena.guarantees.election.contract import Election
+from smena.guarantees.election.kubernetes_seat import KubernetesElection
 from smena.guarantees.election.leadership import Leadership
+from smena.guarantees.election.lease_api import LeaseApi
 from smena.guarantees.election.redis_seat import RedisElection
 from smena.guarantees.election.timing import Timing
 from smena.settings import Settings
@@ -22,7 +25,7 @@ _CONNECTIONS: Final = 1
 def leadership_of(settings: Settings, duty: str, database: Database, name: str, ends: ExitStack) -> Leadership:
     """Return the service that stands for a duty; what it opens is closed by ``ends``.
 
-    ``database`` holds the terms; of its pool the backend `redis` uses one connection. Raises `Misconfigured`.
+    ``database`` holds the terms; of its pool `redis` and `kubernetes` use one connection. Raises `Misconfigured`.
     """
     wanted = settings.leadership
     timing = Timing(wanted.lease_s, wanted.retry_s)
@@ -30,8 +33,12 @@ def leadership_of(settings: Settings, duty: str, database: Database, name: str, 
 
 
 def _election(settings: Settings, duty: str, database: Database, name: str, ends: ExitStack) -> Election:
-    lease_s = settings.leadership.lease_s
-    if settings.leadership.backend == "redis":
+    wanted, lease_s = settings.leadership, settings.leadership.lease_s
+    if wanted.backend == "kubernetes":
+        api = LeaseApi(wanted.kubernetes_url, wanted.kubernetes_account)
+        who = {"identity": f"{socket.gethostname()}_{name}", "prefix": wanted.kubernetes_prefix}
+        return KubernetesElection(api, database, duty, lease_s, SYSTEM, **who)
+    if wanted.backend == "redis":
         cache = Cache(settings.redis, name)
         ends.callback(cache.close)
         return RedisElection(cache, database, duty, lease_s, SYSTEM)

@@ -83,6 +83,11 @@ class AdvisoryLockElection:
         self._seen: _Seat | None = None
         self._term: Term | None = None
 
+    def check(self) -> None:
+        """See `Election`; raises `PoolerBetween`, and `DatabaseLost` where nobody can say."""
+        with self._answered_within(_ANSWER_S):
+            self._standing()
+
     def campaign(self, patience_s: float) -> int | None:
         """See `Election`; raises `PoolerBetween` where the address leads to a pooler."""
         with self._answered_within(patience_s + _ANSWER_S):
@@ -124,11 +129,6 @@ class AdvisoryLockElection:
         if connection is not None:
             connection.invalidate()  # closed for good, whatever state it is in
             connection.close()
-
-    def check(self) -> None:
-        """Raise `PoolerBetween` where no election can be held; for the boot."""
-        with self._answered_within(_ANSWER_S):
-            self._standing()
 
     # --- The session ------------------------------------------------------------------------------
 

@@ -46,6 +46,9 @@ class Election(Protocol):
     lease_s: float
     """How long a seat lasts without renewal."""
 
+    def check(self) -> None:
+        """Raise `Misconfigured` where no election can be held; for the boot."""
+
     def campaign(self, patience_s: float) -> int | None:
         """Try to take the seat, waiting up to ``patience_s`` for it to become free; return the new term, or None.
 

@@ -44,6 +44,10 @@ class Leadership(Loop):
         self._stays_out_until_s = clock.monotonic()
         self._turned = threading.Condition()
 
+    def check(self) -> None:
+        """Raise `Misconfigured` where no election can be held; only before the start."""
+        self._election.check()
+
     def term(self) -> int | None:
         """Return the term under which this process leads now, or None."""
         tenure = self._tenure

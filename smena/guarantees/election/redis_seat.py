@@ -47,6 +47,9 @@ class RedisElection:
         self._seen: tuple[bytes, bytes] = _NOBODY
         self._seen_since_s = 0.0
 
+    def check(self) -> None:
+        """See `Election`; whether the server answers is found out later."""
+
     def campaign(self, patience_s: float) -> int | None:
         """See `Election`."""
         number = self._taken()

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from smena.clock import SYSTEM, Clock, Deadline, SystemClock
 from smena.guarantees.election.leadership import Leadership
 from tests.fixtures.eventually import eventually
+from tests.fixtures.kubernetes_server import KubernetesServer
 from workers.local.services import LocalServices
 
 from .backends import BACKENDS, LEASE_S, election, opened, timing
@@ -88,6 +89,10 @@ class Ground:
         self.services = services
         self.database_url = database_url
         self.database = opened(database_url)
+        self._kubernetes = KubernetesServer() if backend == "kubernetes" else None
+        if self._kubernetes is not None:
+            self._kubernetes.start()
+            ends.callback(self._kubernetes.end)
         self._ends = ends
         ends.callback(self.database.close)
         with self.database.transaction() as connection:
@@ -96,6 +101,8 @@ class Ground:
     @property
     def address(self) -> str:
         """Where the store is reached."""
+        if self._kubernetes is not None:
+            return self._kubernetes.address
         return self.database_url if self.backend == "postgresql" else self.services.env()["SMENA_REDIS_URL"]
 
     def candidate(
@@ -117,7 +124,11 @@ class Ground:
 
     def restart_store(self) -> None:
         """Stop the store and start it again."""
-        (self.services.postgresql if self.backend == "postgresql" else self.services.valkey).restart()
+        if self._kubernetes is not None:
+            self._kubernetes.stop()
+            self._kubernetes.start()
+        else:
+            (self.services.postgresql if self.backend == "postgresql" else self.services.valkey).restart()
 
     def written(self, term: int) -> int:
         """Return how many writes of a term are committed."""
