@@ -9,9 +9,9 @@ from typing import Final
 
 from smena.amqp.names import work_queue
 from workers.drills.book import QUEUE
-from workers.drills.drill import Drill
+from workers.drills.drill import Control, Drill
 from workers.drills.full_rate import FullRate
-from workers.drills.ground import Ground
+from workers.drills.ground import PATIENCE_S, Ground
 from workers.drills.load import LoadPlan
 from workers.drills.queues import QueueView
 from workers.local.cluster import Member
@@ -55,7 +55,7 @@ def fault(ground: Ground) -> None:
     """Kill the leader's node while workers are full; the old rate must be there within 10 s. Then start it again."""
     cluster = ground.services.cluster
     lost = led_by(ground)
-    ground.until(lambda: cluster.place(lost, _TO_THE_LOST, _TO_OTHERS), "connections to go to all nodes")
+    ground.until(lambda: cluster.place(lost, _TO_THE_LOST, _TO_OTHERS), "connections to go to all nodes", PATIENCE_S)
     rate = FullRate(ground)
     running = ground.full()
     lost.kill()
@@ -84,7 +84,7 @@ def led_by(ground: Ground) -> Member:
         leaders.extend([] if leader is None else [leader])
         return bool(leaders)
 
-    ground.until(held_by_all, "all nodes to hold the queue")
+    ground.until(held_by_all, "all nodes to hold the queue", PATIENCE_S)
     return leaders[0]
 
 
@@ -112,4 +112,5 @@ DRILL = Drill(
     private=True,
     load=LoadPlan(ahead=400),
     around=clustered,
+    controls=(Control("no-once-key", "doubled"),),
 )
