@@ -1,7 +1,12 @@
 """Each drill is one file with one page, and says enough of itself."""
 
+import ast
+import inspect
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from click.testing import CliRunner
@@ -39,6 +44,31 @@ def test_the_page_of_a_drill_says_what_happens_what_to_do_and_how_to_rehearse(dr
     for part in ("**What happens.**", "**What the fleet does by itself.**", "**By hand on the day.**", "**Rehearse.**"):
         assert part in text, part
     assert f"`smena drill run {drill.name}`" in text
+
+
+@pytest.mark.parametrize("drill", DRILLS, ids=lambda drill: drill.name)
+def test_the_page_of_a_drill_states_its_bars_as_the_code_has_them(drill: Drill) -> None:
+    rehearsal = " ".join(page.read(f"docs/runbooks/drill-{drill.name}.md").partition("**Rehearse.**")[2].split())
+    assert f"t least {drill.least_bite:,} " in rehearsal
+    for bar in stated_bars(drill):
+        assert bar in rehearsal, bar
+
+
+def stated_bars(drill: Drill) -> Iterator[str]:
+    """Yield, as a page says them, the bounds that a drill's file, and what it takes from others, gives to bars."""
+    own = sys.modules[drill.fault.__module__]
+    taken = {getattr(thing, "__module__", "") for thing in vars(own).values() if inspect.isfunction(thing)}
+    for module in {own.__name__, *(name for name in taken if name.startswith("workers.drills."))}:
+        yield from _bounds(sys.modules[module])
+
+
+def _bounds(module: ModuleType) -> Iterator[str]:
+    for call in ast.walk(ast.parse(inspect.getsource(module))):
+        match call:
+            case ast.Call(func=ast.Attribute(attr="bar"), args=[_, _, ast.Name(id=name)], keywords=kind):
+                bound = getattr(module, name)
+                seconds = f"within {bound:g} s" if isinstance(bound, float) else f"at most {bound}"
+                yield f"{bound * 100:g} %" if kind else seconds
 
 
 def test_the_list_names_all_drills() -> None:
