@@ -343,9 +343,6 @@ class DeadLetters(Group):
 class Schedule(Group):
     """The ticks of schedules, and the scheduler that fires them."""
 
-    lease_s: Annotated[Seconds, Field(ge=1, le=600)] = 15
-    """Time after which another scheduler leads, if the one that does was killed or frozen; one that ends resigns."""
-
     poll_s: Annotated[Seconds, Field(ge=0.05, le=60)] = 1.0
     """Longest pause between two looks at what is due; a tick that is near shortens it."""
 

@@ -22,7 +22,7 @@ def test_ticks_take_effect_once_over_a_kill_of_the_scheduler(real_fleet: RealFle
     with database.transaction() as connection:
         second = smena.Schedule(smena.every(seconds=1), args=("tick",), overlap="allow")
         schedules.add(connection, "every.second", book.note, second)
-    real_fleet.up(roles="scheduler,relay,worker", outbox_poll_s=0.2, schedule_lease_s=3)
+    real_fleet.up(roles="scheduler,relay,worker", outbox_poll_s=0.2)
     eventually(lambda: len(real_fleet.rows(TICKS)) >= 2)
     victim = real_fleet.pids("scheduler")["0"]
     os.kill(victim, signal.SIGKILL)

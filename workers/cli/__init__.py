@@ -36,6 +36,7 @@ FAMILIES: Final[dict[str, Family]] = {
     "dead": Family("workers.cli.dead:dead", "List and show dead letters."),
     "batch": Family("workers.cli.batch:batch", "Submit work in bulk, watch it, stop it, take up what died."),
     "doctor": Family("workers.cli.doctor:doctor", "Look for what makes a fleet slow or stuck without an error."),
+    "leader": Family("workers.cli.leader:leader", "See who leads what, and take a leadership away."),
     "evidence": Family("workers.cli.evidence:evidence", "Show which processes died while a job ran, and how."),
     "debug": Family("workers.cli.debug:debug", "Look into a running child: its stacks, memory, time."),
     "drill": Family("workers.cli.drill:drill", "Make faults on purpose and judge what they did."),

@@ -10,10 +10,8 @@ from contextlib import ExitStack
 
 from smena.book import load_books
 from smena.clock import SYSTEM, Deadline
-from smena.guarantees.election.advisory_lock import AdvisoryLockElection
 from smena.guarantees.election.figures import show
 from smena.guarantees.election.leadership import Leadership
-from smena.guarantees.election.timing import Timing
 from smena.guarantees.solo import Solo
 from smena.lifecycle import Group, Service
 from smena.schedules.turns import Turns
@@ -26,10 +24,12 @@ from workers.roles.janitor import Janitor
 from workers.roles.pulse import Pulse
 from workers.roles.timekeeper import Timekeeper
 from workers.wiring.duties import duties_of
+from workers.wiring.leadership import leadership_of
 from workers.wiring.role import Role, check_schema, live
 
-_CONNECTIONS = 3
-"""Of the pool: timekeeper, janitor and pulse use one each; the solo and the candidate have their own beside it."""
+_CONNECTIONS = 4
+"""Of the pool: timekeeper, janitor, pulse and the terms of an election that is held elsewhere use one each; the solo,
+and a candidate in PostgreSQL, have their own beside it."""
 
 _DUTY = "scheduler"
 
@@ -42,7 +42,7 @@ def run(settings: Settings, child: Child) -> int:
         ends.callback(database.close)
         ends.callback(count_events(board))
         ends.callback(count_ticks(board))
-        leadership = _leadership(settings, database)
+        leadership = leadership_of(settings, _DUTY, database, child.name, ends)
         ends.callback(show(board, [leadership]))
         return live(_role(settings, child.name, database, board, leadership), settings, child)
 
@@ -56,15 +56,15 @@ def _role(settings: Settings, name: str, database: Database, board: Board, leade
         Group(name, services, lambda: Deadline.within(settings.worker.drain_s, SYSTEM)),
         {"pulse": pulse, leadership.name: leadership, "timekeeper": timekeeper, "janitor": janitor},
         board,
-        lambda: check_schema(database),
+        lambda: _check(database, leadership),
         lambda: [] if pulse.beats() else ["database"],
     )
 
 
-def _leadership(settings: Settings, database: Database) -> Leadership:
-    lease_s = settings.schedule.lease_s
-    timing = Timing(lease_s, min(2.0, lease_s / 3))
-    return Leadership(AdvisoryLockElection(database, _DUTY, lease_s, SYSTEM), timing, SYSTEM)
+def _check(database: Database, leadership: Leadership) -> None:
+    """Raise where this build, or an election, cannot work on what is there."""
+    check_schema(database)
+    leadership.check()
 
 
 def _timekeeper(settings: Settings, database: Database, leadership: Leadership) -> Timekeeper:
