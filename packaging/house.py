@@ -96,7 +96,9 @@ def bench(arguments: list[str]) -> int:
 
 
 def drill(arguments: list[str]) -> int:
-    """Pass on to `smena drill`; without a verb it is `run`."""
+    """Pass on to `smena drill`; without a verb it is `run`. `settle` is no fleet's but the protocol's own."""
+    if arguments[:1] == ["settle"]:
+        return _become(["-m", "tests.settling", *arguments[1:]], own_services=False)
     verb = [] if arguments[:1] in (["list"], ["run"], ["--help"], ["-h"]) else ["run"]
     return _become([str(VENV / "bin" / "smena"), "drill", *verb, *arguments])
 
@@ -160,7 +162,7 @@ COMMANDS: Final = {
     "check": Command("lint, format, types and import floors; --proofs: each guard is missed when taken out", check),
     "bench": Command("measure beside other systems: drain, publish, latency, outbox, once, cpu", bench),
     "drill": Command(
-        "make faults on purpose and judge what was lost or doubled: list, NAME…, --all, --controls", drill
+        "make faults on purpose and judge what was lost or doubled: list, NAME…, --all, --controls, settle", drill
     ),
     "local": Command("private RabbitMQ, PostgreSQL and Valkey: up, down, status, env", local),
     "build": Command("build the wheels smena and smena-fleet into dist/", build),

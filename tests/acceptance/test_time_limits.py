@@ -112,3 +112,31 @@ def test_p26_p28_a_job_that_holds_the_interpreter_dies_with_its_process_alone_to
     eventually(lambda: real_fleet.effects() == {"neighbour": 1, "held": 1}, timeout_s=30)
     assert (real_fleet.folder / "second-held").read_text() == "after the first"
     assert sorted(real_fleet.rows("SELECT key, attempt FROM effects")) == [("held", 2), ("neighbour", 1)]
+
+
+def test_p26_p28_a_suspect_that_hangs_and_a_coroutine_that_holds_the_loop_cost_cells_and_no_neighbour_anything(
+    real_fleet: RealFleet,
+) -> None:
+    real_fleet.up(amqp_heartbeat_s=4)
+    real_fleet.wait_ready_workers(1)
+    hangs = book.dies_then_hangs.message("hangs")
+    real_fleet.send(hangs)
+    eventually(lambda: real_fleet.effects() == {"hangs": 1}, timeout_s=30)
+    assert [(event["job"], event["attempt"]) for event in real_fleet.events("job.retried")] == [(hangs.id, 1)]
+    assert real_fleet.events("child.condemned") == [], "the worker that held its message lives"
+
+    [worker] = real_fleet.wait_ready_workers(1).values()
+    neighbours = [book.ahold.message(f"neighbour{number}") for number in range(3)]
+    real_fleet.send(*neighbours)
+    eventually(lambda: len(list(real_fleet.folder.glob("running-*"))) == len(neighbours))
+    real_fleet.send(holds := book.abacktrack.message("holds"))
+    eventually(lambda: not alive(worker), timeout_s=30)
+    eventually(lambda: real_fleet.effects()["holds"] == 1, timeout_s=60)
+    (real_fleet.folder / "let-go").touch()
+    eventually(lambda: len(real_fleet.effects()) == 2 + len(neighbours))
+    assert set(real_fleet.effects().values()) == {1}
+    assert set(real_fleet.rows("SELECT attempt FROM effects WHERE key LIKE 'neighbour%'")) == {(1,)}
+    assert real_fleet.rows("SELECT attempt FROM effects WHERE key = 'holds'") == [(2,)]
+    assert len(list(real_fleet.folder.glob("held-*"))) <= 1 + 2, "found in halves: 4 shared the loop"
+    assert real_fleet.events("job.crashed") == []
+    assert [event["job"] for event in real_fleet.events("job.retried")] == [hangs.id, holds.id]

@@ -59,6 +59,8 @@ class Session:
     prefetch: int = 0
     delivered: int = 0
     published: int = 0
+    given_back: set[int] = field(default_factory=set)
+    """Tags that go back, by what was written and need not have been read."""
 
 
 class Broker:

@@ -114,10 +114,18 @@ class Line:
         for number, frame in parsed(data):
             session = self._sessions[number]
             self._written.append((session, frame))
-            if isinstance(frame, Settle) and not frame.give_back:
-                for tag, message in session.lent.items():
-                    if tag == frame.tag or (frame.multiple and tag < frame.tag):
-                        self._broker.on_settled(message)
+            if isinstance(frame, Settle):
+                self._judge(session, frame)
+
+    def _judge(self, session: Session, settle: Settle) -> None:
+        """Have the messages judged that are acked by this; one for many passes over those that go back already."""
+        if settle.give_back:
+            session.given_back.add(settle.tag)
+            return
+        for tag, message in session.lent.items():
+            is_meant = tag == settle.tag or (settle.multiple and tag < settle.tag)
+            if is_meant and tag not in session.given_back:
+                self._broker.on_settled(message)
 
     send = write
     """What leaves at once lies on the same wire."""

@@ -135,7 +135,8 @@ class Process:
         once = Once(database)
         context = lambda attempt: Context(attempt.job, transaction=once.transaction)  # noqa: E731
         rings: list[Ring] = [Tracing(context), Settle(judge, messages), TimeLimit(clock), Arguments()]
-        actors = bind_actors(Registry([book]), RetryDefaults(), rings, OnceRing(once, judge.classify), Worker())
+        unlimited = Worker(time_limit_s=0)  # else what is left by the machine's clock would be a limit of statements
+        actors = bind_actors(Registry([book]), RetryDefaults(), rings, OnceRing(once, judge.classify), unlimited)
         intake = Intake(actors, messages, self.recall.put, self.waiting.append, unknown_actor_s=2)
         self.consumer = Consumer(consuming, work(amqp.prefix, [QUEUE]), intake.deliver, amqp.prefix, Prefetch(8, 16))
         self._sender = Publishing(self._publisher, database, 900)

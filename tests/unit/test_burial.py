@@ -71,6 +71,13 @@ def test_p21_a_job_for_whose_sake_the_process_was_killed_is_struck_alone(child: 
     assert struck(child, KILLED, Evidence(ran(1, 2))) == [("job1", "hard_limit")]
 
 
+def test_p28_of_those_that_shared_a_held_event_loop_all_are_suspects_and_nobody_beside_them(
+    child: SupervisedChild,
+) -> None:
+    child.killed, child.suspects = True, ran(1, 2, 2)[1:]
+    assert struck(child, KILLED, Evidence(ran(1, 2, 2))) == [("job1", "suspected"), ("job2", "suspected")]
+
+
 @pytest.mark.parametrize("code", [0, 1, 77])
 def test_p21_a_job_that_exits_the_process_is_suspected_whatever_its_code(child: SupervisedChild, code: int) -> None:
     assert struck(child, Ended(12, code), Evidence(ran(1))) == [("job0", "suspected")]

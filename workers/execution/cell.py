@@ -1,7 +1,8 @@
 """Hold the worker's end of one cell: a fresh process in which suspects run apart from everybody else.
 
 The cell runs a job as any worker does, through the same rings, and tells how its delivery was settled there; the
-worker, which holds the message and lives, settles it so.
+worker, which holds the message and lives, settles it so. A cell whose interpreter is held (`Standstill`) is ended: it
+cannot tell of it itself.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from smena.records.strike import Strike
-from workers.execution.cell_frames import Answer, Given, Talk
+from smena.records.strike import Strike, Why
+from workers.execution.cell_frames import Answer, Frame, Given, Talk
 from workers.execution.pool_process import Ending
 from workers.middleware.attempt import Attempt
 from workers.process import faultfile, lastlines, recorder, tree
 from workers.process.orders import KINDS, Orders
 from workers.process.recorder import Running
+from workers.process.standstill import LOOK_S, Standstill
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,9 @@ class Death:
 class Cell:
     """One cell and the suspects it was given. `hold` and `kill` may be called from two threads."""
 
-    def __init__(self, pid: int, talk: Talk, orders: Orders, suspects: Sequence[Suspect]) -> None:
+    def __init__(
+        self, pid: int, talk: Talk, orders: Orders, suspects: Sequence[Suspect], standstill: Standstill
+    ) -> None:
         self.pid = pid
         self.life = secrets.token_hex(8)
         self.suspects = tuple(suspects)
@@ -66,8 +70,11 @@ class Cell:
         self.condemned = False
         """Whether it was killed for no fault of theirs."""
         self.stuck: Suspect | None = None
-        """The one that went on when its time was up."""
+        """The one that went on when its time was up, or that held the interpreter."""
+        self.why_stuck: Why = "hard_limit"
         self._talk = talk
+        self._standstill = standstill
+        self._holders: Sequence[Running] = ()
         self._orders = orders
 
     def hold(self, answer: Callable[[Suspect, Answer], None]) -> None:
@@ -78,14 +85,34 @@ class Cell:
                 self._talk.send(Given(number, delivery.queue, delivery.body, delivery.header))
         except OSError:  # it died meanwhile: what it has answered is still to be read
             pass
-        while self.left and (frame := self._talk.receive()) is not None:
+        while self.left and (frame := self._next()) is not None:
             if isinstance(frame, Answer) and frame.number in self.left:
-                suspect = self.left.pop(frame.number)
                 if frame.what == "stuck":
-                    self.stuck = suspect
-                    tree.end(self.pid)
+                    self._end_for(frame.number, "hard_limit")
                     return
-                answer(suspect, frame)
+                answer(self.left.pop(frame.number), frame)
+
+    def _next(self) -> Frame | None:
+        """Wait for the next frame; return None when it is gone, or was ended because a job holds it."""
+        while not self._talk.has_come(LOOK_S):
+            if (holders := self._standstill.look()) is not None:
+                self._end_held(holders.jobs)
+                return None
+        return self._talk.receive()
+
+    def _end_held(self, holders: Sequence[Running]) -> None:
+        held = {(job.job_id, job.attempt) for job in holders}
+        numbers = [number for number, suspect in self.left.items() if suspect.key in held]
+        if len(numbers) == 1:
+            self._end_for(numbers[0], "held_interpreter")
+        else:
+            self._holders = holders
+            tree.end(self.pid)
+
+    def _end_for(self, number: int, why: Why) -> None:
+        """End it for the sake of one, who does not end."""
+        self.stuck, self.why_stuck = self.left.pop(number), why
+        tree.end(self.pid)
 
     def kill(self) -> None:
         """End it with all it has started; its suspects are not to blame."""
@@ -107,6 +134,6 @@ class Cell:
     def _death(self, ending: Ending) -> Death:
         ran = recorder.read(self._orders.file(self.pid, "flight"))
         fault = faultfile.read(self._orders.file(self.pid, "fault"))
-        blamed = [job for job in ran if fault is not None and job.thread_ident == fault.thread_ident]
+        blamed = self._holders or [job for job in ran if fault and job.thread_ident == fault.thread_ident]
         lines = lastlines.read(self._orders.file(self.pid, "lines"))
         return Death(ending, ran, blamed, lines, "" if fault is None else fault.stack)

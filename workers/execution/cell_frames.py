@@ -6,6 +6,7 @@ that the other has gone.
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 import threading
@@ -63,6 +64,10 @@ class Talk:
         body = _encode.encode(frame)
         with self._lock:
             self._end.sendall(_LENGTH.pack(len(body)) + body)
+
+    def has_come(self, within_s: float) -> bool:
+        """Wait a little; return whether a frame has come, or the end of the line."""
+        return bool(select.select([self._end], [], [], within_s)[0])
 
     def receive(self) -> Frame | None:
         """Return the next frame, None at the end of the line."""

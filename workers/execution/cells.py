@@ -9,11 +9,13 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from smena.clock import SYSTEM
 from smena.errors import PoolBroken
 from workers.execution.cell import Cell, Suspect
 from workers.execution.cell_frames import Talk
 from workers.execution.pool_process import Ending, Server
 from workers.process.orders import Orders
+from workers.process.standstill import Standstill
 
 _LOOK_S: Final = 0.1
 
@@ -21,9 +23,10 @@ _LOOK_S: Final = 0.1
 class Cells:
     """Where cells come from."""
 
-    def __init__(self, launch: Callable[[], Server], orders: Orders) -> None:
+    def __init__(self, launch: Callable[[], Server], orders: Orders, heartbeat_s: float) -> None:
         self._launch = launch
         self._orders = orders
+        self._heartbeat_s = heartbeat_s
         self._server: Server | None = None
         self._serving = threading.Lock()
 
@@ -50,7 +53,8 @@ class Cells:
             pid, line, mark = self._server.bear()
         mark.close()
         line.settimeout(None)
-        return Cell(pid, Talk(line), self._orders, suspects)
+        standstill = Standstill(pid, self._orders.file(pid, "flight"), self._heartbeat_s, SYSTEM)
+        return Cell(pid, Talk(line), self._orders, suspects, standstill)
 
     def reap(self, pid: int) -> Ending:
         """Take the end of a cell."""

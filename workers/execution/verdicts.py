@@ -91,8 +91,8 @@ class Verdicts:
             self._tell_of(suspect, "cleared")
 
     def after_stuck(self, suspect: Suspect, cell: Cell) -> list[Group]:
-        """Settle the one that went on when its time was up, now that its process is dead; return whom to try again."""
-        self._convict(suspect.attempt, "hard_limit")
+        """Settle the one that did not end, now that its process is dead; return whom to try again."""
+        self._convict(suspect.attempt, cell.why_stuck)
         self._tell_of(suspect, "convicted")
         return [tuple(cell.left.values())] if cell.left else []
 
@@ -104,7 +104,7 @@ class Verdicts:
             return [tuple(left.values())]
         blamed = [_key(job) for job in death.blamed if _key(job) in ran]
         is_one = len(blamed) == 1
-        struck = blamed if is_one else list(ran)
+        struck = blamed or list(ran)
         strikes = [self._strike(cell.life, ran[key], death, beside=len(ran), is_blamed=is_one) for key in struck]
         self._write(cell.life, strikes)
         if len(cell.suspects) == 1:

@@ -2,7 +2,8 @@
 
 A process that was asked to end, or killed for a reason of the supervisor's own, died of no job: nothing is held
 against those that ran. Else, if the supervisor killed it for one job's sake or the fatal signal came in one job's
-thread, that job alone is struck; and if nobody knows better, all that ran.
+thread, that job alone is struck; if it was killed for the sake of one of several, those; and if nobody knows better,
+all that ran.
 """
 
 from __future__ import annotations
@@ -60,6 +61,9 @@ def _struck(child: SupervisedChild, ended: Ended, left: Evidence) -> tuple[Seque
     if culprit is not None:
         named = [job for job in left.running if (job.job_id, job.attempt) == (culprit.job_id, culprit.attempt)]
         return named, culprit.why
+    if child.suspects:
+        seen = {(job.job_id, job.attempt) for job in child.suspects}
+        return [job for job in left.running if (job.job_id, job.attempt) in seen], "suspected"
     if _in_order(child, ended):
         return (), "suspected"
     if len(left.blamed) == 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -13,6 +14,7 @@ from smena.telemetry.metric import JOBS
 from workers.process import lineage
 from workers.process.orders import Orders
 from workers.process.pipe import Draining, Failed, Hello, Message, Pipe, Ready, Report, Stuck
+from workers.process.recorder import Running
 from workers.supervisor.culprit import Culprit
 from workers.supervisor.memory import Memory
 from workers.supervisor.nursery import NurseryHandle
@@ -34,7 +36,7 @@ class SupervisedChild:
     ``nursery`` has forked it, if one did. ``relieves`` is the child whose place it is to take; ``leave_by`` is set once
     its place is no longer its own (relieved, or not wanted any more), and is the moment at which it is killed.
     ``share`` is its own part of the limits of its lifespan. ``culprit`` is set before the child is killed for a job's
-    sake: that one job is to blame, whatever else ran.
+    sake: that one job is to blame, whatever else ran. ``suspects`` is set before it is killed for one of these.
     """
 
     post: Post
@@ -48,6 +50,7 @@ class SupervisedChild:
     draining_since_s: float | None = None
     killed: bool = False
     culprit: Culprit | None = None
+    suspects: Sequence[Running] = ()
     share: float = 1.0
     memory: Memory = field(default_factory=Memory)
     ready_s: float | None = None

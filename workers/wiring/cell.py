@@ -23,6 +23,7 @@ from smena.settings import Settings
 from smena.telemetry import logs
 from workers.broker.delivery import Delivery
 from workers.execution.cell_frames import Answer, Given, Talk
+from workers.execution.pace import Pace
 from workers.execution.pool_server import HELLO, serve
 from workers.execution.resources import OpenResources
 from workers.execution.seat import Seat
@@ -125,6 +126,7 @@ class CellProcess(WorkerProcess):
                 *self._watches,
                 self._time_watch,
                 OpenResources(self._registry.resources, self._coroutines),
+                Pace(self._seats, lambda _finished, _busy_s: None, lambda: self._link.tick, self._recorder),
             ],
             self._closing,
         )

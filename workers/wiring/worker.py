@@ -215,7 +215,15 @@ class WorkerProcess:
         if self._database is not None:
             self._tick_ends = TickEnds(Endings(self._database))
             self._done = self._tick_ends.done
-        after = aftermath.build(self._database, self._body, self._messages, self._board, self._start, self._done)
+        after = aftermath.build(
+            self._database,
+            self._body,
+            self._messages,
+            self._board,
+            self._start,
+            self._done,
+            self._settings.amqp.heartbeat_s,
+        )
         self._recall = None if settlements is None else Recall(settlements, self._messages, after.put)
         self._before_start = [*([] if self._recall is None else [self._recall]), *after.runners]
         self._after = after

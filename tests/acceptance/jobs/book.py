@@ -297,6 +297,28 @@ def backtrack(ctx: Context, /, key: str) -> None:
         session.execute(_EFFECT, _values(ctx, key))
 
 
+@book.actor(queue="jobs", retry=Retry(base_s=0.1, cap_s=0.2))
+async def abacktrack(ctx: Context, /, key: str) -> None:
+    """Hold the event loop and the interpreter in the first attempt, wherever it runs; take effect in the second."""
+    if ctx.attempt == 1:
+        (ctx.resource(place) / f"held-{key}-{os.getpid()}").touch()
+        await asyncio.sleep(POLL_S * 10)
+        re.match(r"(a+)+$", "a" * 64 + "b")
+    async with ctx.atransaction() as session:
+        await session.execute(_EFFECT, _values(ctx, key))
+
+
+@book.actor(queue="jobs", time_limit=TimeLimit(0.3, grace_s=0.5), retry=Retry(base_s=0.1, cap_s=0.2))
+def dies_then_hangs(ctx: Context, /, key: str) -> None:
+    """Kill the process, then hang where no interruption reaches; take effect in the second attempt."""
+    if ctx.attempt == 1:
+        if not _second_time(ctx, key):
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(3600)
+    with ctx.transaction() as session:
+        session.execute(_EFFECT, _values(ctx, key))
+
+
 def _gone_astray() -> None:
     raise ZeroDivisionError("gone astray")
 
