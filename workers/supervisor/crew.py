@@ -64,6 +64,8 @@ class Crew:
         start: Start,
         clock: Clock,
         write_down: Bury | None = None,
+        *,
+        tell: bool = True,
     ) -> None:
         self.posts = list(posts)
         self.nurseries = nurseries
@@ -76,6 +78,7 @@ class Crew:
         self._start = start
         self._clock = clock
         self._write_down = write_down
+        self._tell = tell
         self._told: deque[Strike] = deque(maxlen=MOST_TOLD)
         self._host = socket.gethostname()
 
@@ -224,7 +227,7 @@ class Crew:
         """Hand the burial on, then tell it: whose strikes are looked up waits for them."""
         if self._write_down is not None:
             self._write_down(dead)
-        elif dead.strikes:
+        if self._tell and dead.strikes:
             self._told.extend(dead.strikes)
             for child in self.children:
                 child.pipe.send(Struck(tuple(dead.strikes)))

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from smena.clock import SYSTEM
 from smena.errors import TimeLimitExceeded
 from smena.guarantees.life import Life
+from smena.guarantees.shared_strikes import SharedStrikes
 from smena.lifecycle import Service
 from smena.records.strike import CONVICTING, Strike, Why
 from smena.records.strikes import Strikes
@@ -71,16 +72,18 @@ def build(
     start: Callable[[Attempt], None],
     done: Callable[[Attempt], None],
     heartbeat_s: float,
+    shared: SharedStrikes | None = None,
 ) -> Aftermath:
     """Return the parts for a worker process; ``start`` takes whoever is free of suspicion, ``done`` who is done.
 
-    Without a database it goes by what the supervisor of this host tells.
+    Without a database it goes by what the supervisor of this host tells, and by what is ``shared`` between hosts.
     """
-    orders, lives = child.orders, []
+    orders, lives = child.orders, list[Service]()
     own = Own(orders.life, orders.name(), socket.gethostname())
     register: Strikes | Hearsay
     if database is None:
-        register, seen_s = Hearsay(), HEARD_S
+        register, seen_s = Hearsay(shared), HEARD_S
+        lives += [] if shared is None else [shared]
         child.on_struck(register.hear)
     else:
         register, seen_s = Strikes(database), SEEN_S

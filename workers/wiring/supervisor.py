@@ -15,9 +15,11 @@ from typing import Any, NamedTuple
 from smena.backoff import Backoff
 from smena.clock import SYSTEM, Deadline
 from smena.errors import Misconfigured
+from smena.guarantees.shared_strikes import SharedStrikes
 from smena.records.strikes import Strikes
 from smena.settings import Settings, judge
 from smena.settings.service_manager import service_manager
+from smena.store.cache import Cache
 from smena.store.database import Database
 from smena.telemetry import events, logs
 from smena.telemetry.plain_text import error_text
@@ -82,7 +84,8 @@ def run_supervisor(roles: Sequence[Role], settings: Settings, overrides: Mapping
             overrides=dict(overrides),
             cgroup=group.folder,
         )
-        crew = _crew(roles, new_post, orders, owned.enter_context(_register(settings)))
+        tell = settings.database.url is None  # else the workers look there, and need not be told
+        crew = _crew(roles, new_post, orders, owned.enter_context(_register(settings)), tell=tell)
         budgets = Budgets(
             settings.worker.drain_s,
             settings.supervisor.kill_grace_s,
@@ -121,17 +124,23 @@ def _backoff(settings: Settings) -> Backoff:
 @contextmanager
 def _register(settings: Settings) -> Iterator[Callable[[Burial], object] | None]:
     """Write the dead down where the workers of all hosts look them up."""
-    if settings.database.url is None:
-        yield None
-        return
-    database = Database(settings.database, "supervisor", pool_size=1)
-    registrar = Registrar(Strikes(database))
-    registrar.start()
-    try:
+    with ExitStack() as ends:
+        register: Strikes | SharedStrikes
+        if settings.database.url is not None:
+            database = Database(settings.database, "supervisor", pool_size=1)
+            ends.callback(database.close)
+            register = Strikes(database)
+        elif settings.redis.url is not None:
+            cache = Cache(settings.redis, "supervisor")
+            ends.callback(cache.close)
+            register = SharedStrikes(cache)
+        else:
+            yield None
+            return
+        registrar = Registrar(register)
+        registrar.start()
+        ends.callback(lambda: registrar.stop(Deadline.within(_CLOSING_S, SYSTEM)))
         yield registrar.bury
-    finally:
-        registrar.stop(Deadline.within(_CLOSING_S, SYSTEM))
-        database.close()
 
 
 def _crew(
@@ -139,6 +148,8 @@ def _crew(
     new_post: Callable[[Role, int], Post],
     orders: Callable[..., Orders],
     write_down: Callable[[Burial], object] | None,
+    *,
+    tell: bool,
 ) -> Crew:
     def orders_for(post: Post) -> Orders:
         return orders(role=post.role.name, module=post.role.module, post=post.number)
@@ -151,7 +162,7 @@ def _crew(
         if post.role.forked and post.number == 0
     }
     start = functools.partial(start_program, "workers.wiring.child")
-    return Crew(posts, Nurseries(nurseries), orders_for, start, SYSTEM, write_down)
+    return Crew(posts, Nurseries(nurseries), orders_for, start, SYSTEM, write_down, tell=tell)
 
 
 def _publish(readers: tuple[Board, Herald, StateFile], host: str, port: int, view: FleetView) -> None:

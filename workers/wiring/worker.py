@@ -20,6 +20,7 @@ from smena.clock import SYSTEM
 from smena.context import Context
 from smena.errors import Misconfigured
 from smena.guarantees.once import Once
+from smena.guarantees.shared_strikes import SharedStrikes
 from smena.lifecycle import Service
 from smena.publishing import Publishing
 from smena.records.settlements import Settlements
@@ -27,6 +28,7 @@ from smena.records.strike import Strike
 from smena.records.ticks import Endings
 from smena.settings import Settings
 from smena.store import faults as store_faults
+from smena.store.cache import Cache
 from smena.store.database import Database
 from smena.telemetry.metric import CPU_STEPS_NOW, LOOP_LAG
 from smena.telemetry.tally import Board
@@ -223,10 +225,17 @@ class WorkerProcess:
             self._start,
             self._done,
             self._settings.amqp.heartbeat_s,
+            self._shared_strikes(),
         )
         self._recall = None if settlements is None else Recall(settlements, self._messages, after.put)
         self._before_start = [*([] if self._recall is None else [self._recall]), *after.runners]
         self._after = after
+
+    def _shared_strikes(self) -> SharedStrikes | None:
+        """Return where strikes of all hosts are kept if that is not PostgreSQL."""
+        if self._database is not None or self._settings.redis.url is None:
+            return None
+        return SharedStrikes(Cache(self._settings.redis, self._name))
 
     def _build_actors(self) -> None:
         judge = Judge(SYSTEM, [store_faults.translate, amqp_faults.translate], self._slots.ending)
