@@ -35,6 +35,10 @@ class Sent:
     def __init__(self) -> None:
         self.started: list[Attempt] = []
         self.suspected: list[tuple[str, list[str]]] = []
+        self.expected = 0
+
+    def expect(self) -> None:
+        self.expected += 1
 
     def start(self, attempt: Attempt) -> None:
         self.started.append(attempt)
@@ -67,7 +71,8 @@ def look(sent: Sent) -> Iterator[Look]:
     with ExitStack() as closing:
 
         def begun(register: Any, clock: Clock = SYSTEM) -> Inquest:
-            made = Inquest(register, Own("own", "worker-0", "here"), sent.suspect, sent.start, clock)
+            own = Own("own", "worker-0", "here")
+            made = Inquest(register, own, sent.suspect, sent.start, clock, expect=sent.expect)
             made.start()
             closing.callback(lambda: made.stop(Deadline.within(5, SYSTEM)))
             return made
@@ -104,6 +109,7 @@ def test_p21_a_struck_job_never_starts_beside_others(database: Database, look: L
     eventually(lambda: len(sent.started) == 2 and len(sent.suspected) == 2)
     assert sorted(attempt.job.attempt for attempt in sent.started) == [1, 2]
     assert sent.suspected == [("bad", ["suspected"])] * 2
+    assert not sent.expected
 
 
 def test_p21_what_came_back_waits_until_a_known_death_is_written_down(
@@ -120,6 +126,7 @@ def test_p21_what_came_back_waits_until_a_known_death_is_written_down(
     looked = looking.tick
     eventually(lambda: looking.tick > looked + 2)
     assert sent.ids() == {"not back"}
+    assert sent.expected, "a process for suspects is got ready meanwhile"
     strikes.bury("gone", [strike("bad")])
     eventually(lambda: sent.suspected == [("bad", ["suspected"])])
     assert sent.ids() == {"not back"}

@@ -68,7 +68,9 @@ class Inquest(WaitingRoom):
         start: Callable[[Attempt], None],
         clock: Clock,
         seen_s: float = SEEN_S,
+        expect: Callable[[], object] = lambda: None,
     ) -> None:
+        """Let ``expect`` know of a death that is not written down yet: suspects are likely to follow."""
         super().__init__("inquest", self._look_into, _LOOK_S)
         self._register = register
         self._own = own
@@ -76,6 +78,7 @@ class Inquest(WaitingRoom):
         self._start_job = start
         self._clock = clock
         self._seen_s = seen_s
+        self._expect = expect
         self._ended: deque[AttemptKey] = deque()
 
     def _round(self, stopping: threading.Event) -> None:
@@ -86,6 +89,8 @@ class Inquest(WaitingRoom):
         """Send on, and take out of the batch, those that are known well enough."""
         batch[:] = [attempt for attempt in batch if attempt.delivery.alive()]  # else the broker has them again
         found = self._find(batch)
+        if found.unburied and batch:
+            self._expect()
         if found.unburied and any(self._age_s(attempt) >= WRITTEN_S for attempt in batch):
             struck = self._register.give_up(found.unburied)
             events.emit(events.LIFE_LOST, lives=sorted(found.unburied), struck=struck)

@@ -46,6 +46,7 @@ class Quarantine(Loop):
         self._trials: dict[Cell, threading.Thread] = {}
         self._changing = threading.Lock()
         self._needed_s = 0.0
+        self._is_expected = False
         self._cue = threading.Event()
         self._over = threading.Event()
 
@@ -57,6 +58,11 @@ class Quarantine(Loop):
                 self._cue.set()
                 return
         attempt.delivery.give_back()
+
+    def expect(self) -> None:
+        """Get ready for suspects: somebody died, and it is still being written down who ran there; from any thread."""
+        self._is_expected = True
+        self._cue.set()
 
     def waiting(self) -> int:
         """Return how many have not begun."""
@@ -105,10 +111,13 @@ class Quarantine(Loop):
         if self._arrived:
             stopping.wait(GATHER_S)
             self._sort()
-        if self._groups or self._trials:
+        expected, self._is_expected = self._is_expected, False
+        if expected or self._groups or self._trials:
             self._needed_s = self._clock.monotonic()
         elif self._clock.monotonic() - self._needed_s > KEPT_S:
             self._cells.end()
+        if expected:
+            self._cells.are_to_be_had(stopping)
         while self._groups and len(self._trials) < MOST_CELLS and self._cells.are_to_be_had(stopping):
             self._begin()
 

@@ -99,7 +99,7 @@ def build(
         else:
             quarantine.put(attempt, strikes)
 
-    inquest = Inquest(register, own, suspect, start, SYSTEM, seen_s)
+    inquest = Inquest(register, own, suspect, start, SYSTEM, seen_s, quarantine.expect)
     return Aftermath(lives, [quarantine, inquest], [inquest, quarantine], inquest.put)
 
 
