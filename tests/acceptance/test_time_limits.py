@@ -59,7 +59,7 @@ def test_p28_a_job_that_overruns_the_drain_keeps_its_message_until_its_process_i
     real_fleet.send(book.overrun.message("stuck"))
     pid = first(real_fleet, "stuck")
     real_fleet.signal(signal.SIGHUP)
-    eventually(lambda: real_fleet.effects() == {"stuck": 1}, timeout_s=30)
+    eventually(lambda: real_fleet.effects() == {"stuck": 1}, timeout_s=90)
     assert not alive(pid)
     assert (real_fleet.folder / "second-stuck").read_text() == "after the first"
     assert real_fleet.rows("SELECT attempt FROM effects") == [(1,)]
