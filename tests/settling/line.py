@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from smena.amqp.frames import Tap
 from smena.clock import Clock
+from smena.settings.groups import Amqp
 from smena.telemetry import events
 from tests.settling.broker import Broker, Session, Settle, Written, parsed
 
@@ -62,6 +63,7 @@ class Line:
     """One connection; it is its own link thread and loop."""
 
     def __init__(self, broker: Broker, clock: Clock, on_effect: Callable[[str], None]) -> None:
+        self.settings = Amqp()
         self.thread = self.loop = self
         self.clock = clock
         self.tap = Tap()
