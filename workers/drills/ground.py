@@ -51,8 +51,8 @@ class Ground:
     bite: int = 0
     recover_s: float | None = None
     struck_at: float = 0.0
-    proxy: TcpProxy | None = None
-    """What stands before one of the fleet's services, where the drill's `around` has put it."""
+    proxies: dict[str, TcpProxy] = field(default_factory=dict)
+    """What stands before the fleet's services, by the address's variable, where the drill's `around` has put it."""
 
     # The fleet
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from urllib.parse import urlsplit, urlunsplit
+from contextlib import AbstractContextManager
 
+from workers.drills.behind_proxy import BROKER, proxied
 from workers.drills.drill import Drill
 from workers.drills.ground import Ground
-from workers.drills.tcp_proxy import TcpProxy
 
 _LEAST = 24
 _CUTS = 3
@@ -17,23 +15,14 @@ _SILENT_S = 20.0
 """pika looks for signs of life every heartbeat and five seconds, and gives up at the second look without one."""
 
 
-@contextmanager
-def proxied(ground: Ground) -> Iterator[Mapping[str, str]]:
-    """Put a proxy before the fleet's broker; the load keeps its own way."""
-    parts = urlsplit(ground.environ["SMENA_AMQP_URL"].partition(",")[0])
-    proxy = ground.proxy = TcpProxy(parts.hostname or "", parts.port or 5672)
-    proxy.start()
-    try:
-        login, at, _ = parts.netloc.rpartition("@")
-        yield {"SMENA_AMQP_URL": urlunsplit(parts._replace(netloc=f"{login}{at}127.0.0.1:{proxy.port}"))}
-    finally:
-        proxy.stop()
+def around(ground: Ground) -> AbstractContextManager[dict[str, str]]:
+    """Put a proxy before the fleet's broker."""
+    return proxied(ground, BROKER)
 
 
 def fault(ground: Ground) -> None:
     """Reset all connections again and again while workers are full; then let them fall silent."""
-    proxy = ground.proxy
-    assert proxy is not None, "`around` has put it there"  # noqa: S101 - for the type checker
+    proxy = ground.proxies[BROKER]
     slowest_s = 0.0
     for _ in range(_CUTS):
         running = ground.full()
@@ -65,5 +54,5 @@ DRILL = Drill(
     summary="connections to the broker are reset, then fall silent without an end",
     fault=fault,
     least_bite=_LEAST,
-    around=proxied,
+    around=around,
 )
