@@ -4,13 +4,15 @@ A claim is a lease on the row itself, by the database's clock, under a term that
 of that row. It changes no indexed column, so claiming is a heap-only update. What a relay writes later
 names (row, term): a row that was claimed again meanwhile is not touched, and that is counted.
 
-Rows of one ordering key: a row waits while an earlier one of its key is claimed or held back, so that a
-batch holds a run of a key from its first unsent row on. A parked row holds nobody back.
+Rows with an ordering key are claimed only by the relay that holds the lease of their key's slot, under its term: so
+one relay at a time claims rows of a key, however many there are, and takes over at once what an earlier holder had
+claimed. It claims a run of a key from its first unsent row on: no row while an earlier one that is due is under way,
+held back, or left out of the batch. A parked row holds nobody back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -18,21 +20,40 @@ import sqlalchemy as sa
 
 from smena.errors import SmenaError
 from smena.store.database import Database
+from smena.store.terms import Term
 from smena.telemetry.plain_text import cut
 
 BATCH_BYTES: Final = 16 * 1024 * 1024
 """Bodies of one batch together, but for the last one; bounds memory whatever the rows hold."""
 
-_CLAIM: Final = sa.text("""
-WITH due AS (
+SLOTS: Final = 64
+"""Partitions of the ordering keys; so many relays at most can share them."""
+
+_SLOT: Final = f"""
+('x' || left(encode(sha256(convert_to(o.ordering_key, 'UTF8')), 'hex'), 8))::bit(32)::bigint % {SLOTS}
+"""
+"""`smena.keyspace.partition_of`, in the database."""
+
+# The leases are locked first and stay so until the claim commits, at its end: a takeover comes before or after it.
+_CLAIM: Final = sa.text(f"""
+WITH ours AS MATERIALIZED (
+    SELECT held.slot FROM smena.leases AS l
+    JOIN unnest(CAST(:leases AS text[]), CAST(:numbers AS bigint[]), CAST(:slots AS int[])) AS held(name, number, slot)
+    ON l.name = held.name AND l.term = held.number
+    FOR KEY SHARE OF l
+), due AS (
     SELECT seq, due_at, octet_length(body) AS bytes
     FROM smena.outbox AS o
     WHERE state = 'pending' AND due_at <= clock_timestamp()
-      AND (lease_until IS NULL OR lease_until <= clock_timestamp())
-      AND (ordering_key IS NULL OR NOT EXISTS (
-          SELECT 1 FROM smena.outbox AS earlier
-          WHERE earlier.state = 'pending' AND earlier.ordering_key = o.ordering_key AND earlier.seq < o.seq
-            AND earlier.lease_until > clock_timestamp()))
+      AND CASE WHEN ordering_key IS NULL THEN lease_until IS NULL OR lease_until <= clock_timestamp()
+          ELSE {_SLOT} IN (SELECT slot FROM ours)
+               AND (lease_until IS NULL OR lease_until <= clock_timestamp() OR owner <> :owner)
+               AND NOT EXISTS (
+                   SELECT 1 FROM smena.outbox AS earlier
+                   WHERE earlier.state = 'pending' AND earlier.ordering_key = o.ordering_key AND earlier.seq < o.seq
+                     AND (earlier.lease_until > clock_timestamp() AND coalesce(earlier.owner, :owner) = :owner
+                          OR earlier.due_at > o.due_at AND earlier.due_at <= clock_timestamp()))
+          END
     ORDER BY due_at, seq
     LIMIT :batch
     FOR UPDATE SKIP LOCKED
@@ -44,9 +65,13 @@ UPDATE smena.outbox AS o
 SET owner = :owner, term = o.term + 1, lease_until = clock_timestamp() + make_interval(secs => :lease_s)
 FROM fitting
 WHERE o.seq = fitting.seq
+  AND (ordering_key IS NULL OR NOT EXISTS (
+      SELECT 1 FROM smena.outbox AS earlier
+      WHERE earlier.state = 'pending' AND earlier.ordering_key = o.ordering_key AND earlier.seq < o.seq
+        AND earlier.due_at <= clock_timestamp() AND earlier.seq NOT IN (SELECT seq FROM fitting)))
 RETURNING o.seq, o.term, o.id, o.actor, o.queue, o.exchange, o.routing_key, o.body, CAST(o.properties AS text),
-          o.tries
-""")
+          o.tries, CASE WHEN ordering_key IS NOT NULL THEN {_SLOT} END
+""")  # noqa: S608 (made of constants)
 _OURS: Final = """
 FROM unnest(CAST(:seqs AS bigint[]), CAST(:terms AS bigint[]), CAST(:errors AS text[])) AS claim(seq, term, error)
 WHERE o.seq = claim.seq AND o.term = claim.term AND o.state = 'pending'
@@ -84,6 +109,8 @@ class Row(NamedTuple):
     body: bytes
     properties: str
     tries: int
+    slot: int | None = None
+    """The partition of its ordering key, where it has one."""
 
 
 Ended = tuple[Row, SmenaError | None]
@@ -108,9 +135,21 @@ class Claims:
         self.lease_s = lease_s
         self._database = database
 
-    def take(self, batch: int) -> list[Row]:
-        """Claim up to ``batch`` due rows, in the order of their writing; fewer where their bodies are large."""
-        values = {"batch": batch, "bytes": BATCH_BYTES, "owner": self.owner, "lease_s": self.lease_s}
+    def take(self, batch: int, slots: Mapping[int, Term] | None = None) -> list[Row]:
+        """Claim up to ``batch`` due rows, in the order of their writing; fewer where their bodies are large.
+
+        ``slots`` are the partitions of the ordering keys that are this relay's, each with its term.
+        """
+        held = slots or {}
+        values = {
+            "batch": batch,
+            "bytes": BATCH_BYTES,
+            "owner": self.owner,
+            "lease_s": self.lease_s,
+            "leases": [term.lease for term in held.values()],
+            "numbers": [term.number for term in held.values()],
+            "slots": list(held),
+        }
         with self._database.transaction() as connection:
             rows = connection.execute(_CLAIM, values).all()
         return sorted(Row._make(row) for row in rows)

@@ -311,6 +311,13 @@ class Evidence(Group):
     """How long it is kept; a job that comes later is not suspected."""
 
 
+class Partitions(Group):
+    """The partitions of ordered queues."""
+
+    lease_s: Annotated[Seconds, Field(ge=3, le=3600)] = 10
+    """Time after which another process takes a partition over whose owner is silent; renewed at a quarter of it."""
+
+
 class Batches(Group):
     """Work that is cut into slices."""
 

@@ -22,6 +22,7 @@ from smena.settings.groups import (
     Leadership,
     Once,
     Outbox,
+    Partitions,
     Pool,
     Redis,
     Retry,
@@ -88,6 +89,7 @@ class Settings(BaseSettings):
     once: Once = Once()
     settlements: Settlements = Settlements()
     evidence: Evidence = Evidence()
+    partitions: Partitions = Partitions()
     batches: Batches = Batches()
     dead_letters: DeadLetters = DeadLetters()
     schedule: Schedule = Schedule()

@@ -1,6 +1,7 @@
 """The relay: every committed row reaches the broker; a bad one only stops itself."""
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -11,6 +12,8 @@ import pytest
 import sqlalchemy as sa
 from pydantic import SecretStr
 
+from sharding import leases, plans
+from sharding.partitions import Partitions
 from smena import outbox
 from smena.amqp import names
 from smena.amqp.link import Connection, LinkThread
@@ -18,18 +21,21 @@ from smena.amqp.publisher import Publisher
 from smena.clock import SYSTEM, Deadline
 from smena.errors import BrokerLost
 from smena.job import Job
-from smena.outbox.claims import Claims, Verdict
+from smena.keyspace import partition_of
+from smena.outbox.claims import SLOTS, Claims, Verdict
 from smena.outbox.dispatch import outgoing_of
 from smena.outbox.doorbell import Doorbell
 from smena.outbox.shelf import Shelf
 from smena.settings.groups import Amqp
 from smena.settings.groups import Database as DatabaseSettings
 from smena.store.database import Database
+from smena.store.terms import Term
 from smena.telemetry import events
 from tests.fixtures.eventually import eventually
 from tests.fixtures.fix_broker import BrokerView
 from tests.fixtures.fix_proxy import Proxied
 from workers.roles.relay import Relay
+from workers.roles.slots import GROUP, Slots
 
 StartRelay = Callable[..., Relay]
 
@@ -47,20 +53,25 @@ def start_relay(database: Database, amqp: Amqp) -> Iterator[StartRelay]:
 
         def start(settings: Amqp = amqp, *, poll_s: float = 0.2, batch: int = 500, wait: bool = True) -> Relay:
             link = LinkThread()
+            doorbell = Doorbell(lambda: database.connect(autocommit=True), SYSTEM)
+            owner = os.urandom(8).hex()
+            slots = Slots(lambda slot: partitions.fence_of(slot), doorbell.knock)
+            partitions = Partitions(database, GROUP, SLOTS, slots, lease_s=20, clock=SYSTEM, owner=owner)
             connection = Connection(link, settings, "relay")
             publisher = Publisher(connection, settings, SYSTEM)
             relay = Relay(
-                Claims(database, "relay", 30),
-                Doorbell(lambda: database.connect(autocommit=True), SYSTEM),
+                Claims(database, owner, 30),
+                doorbell,
                 publisher,
                 lambda row: outgoing_of(row, settings.prefix),
                 lambda: connection.is_up and not connection.blocked,
                 SYSTEM,
+                slots,
                 batch=batch,
                 poll_s=poll_s,
             )
             connection.listen(relay)
-            for service in (link, connection, publisher, relay):
+            for service in (link, connection, publisher, relay, partitions):
                 service.start()
                 ends.callback(service.stop, Deadline.within(30, SYSTEM))
             assert not wait or connection.wait_up(30)
@@ -307,25 +318,81 @@ def test_a_relay_that_lost_its_claim_changes_nothing(database: Database) -> None
     assert states(database) == {"sent": 1}
 
 
+def slots_of(database: Database, owner: str) -> dict[int, Term]:
+    """Take all slots of the ordering keys over for this owner, as if their leases had run out."""
+    with database.connect(autocommit=True) as connection:
+        plans.begin(connection, GROUP, SLOTS)
+        connection.execute("UPDATE smena.leases SET expires_at = clock_timestamp()")
+        names = [leases.lease_name(GROUP, slot) for slot in range(SLOTS)]
+        return {leases.partition_in(term.lease): term for term in leases.claim(connection, names, owner, 60)}
+
+
 def test_rows_of_one_key_wait_for_those_before_them(database: Database) -> None:
     first, second, third, stranger = job(1), job(2), job(3), job(4)
     for one in (first, second, third):
         add(database, one, ordering_key="customer 1")
     add(database, stranger, ordering_key="customer 2")
-    claims = Claims(database, "relay", 30)
-    assert [row.id for row in claims.take(2)] == [first.id, second.id]
-    assert [row.id for row in claims.take(10)] == [stranger.id]
+    claims, slots = Claims(database, "relay", 30), slots_of(database, "relay")
+    assert [row.id for row in claims.take(2, slots)] == [first.id, second.id]
+    assert [row.id for row in claims.take(10, slots)] == [stranger.id]
     with database.transaction() as connection:
         connection.execute(sa.text("UPDATE smena.outbox SET lease_until = NULL WHERE id <> :id"), {"id": first.id})
-    assert [row.id for row in claims.take(10)] == [stranger.id], "the first one is still claimed"
+    assert [row.id for row in claims.take(10, slots)] == [stranger.id], "the first one is still claimed"
 
 
 def test_a_held_back_row_holds_back_its_key(database: Database) -> None:
     add(database, job(1), ordering_key="k")
-    claims = Claims(database, "relay", 30)
-    claims.settle(Verdict(held_back=[(row, BrokerLost()) for row in claims.take(1)], wait_s=60))
+    claims, slots = Claims(database, "relay", 30), slots_of(database, "relay")
+    claims.settle(Verdict(held_back=[(row, BrokerLost()) for row in claims.take(1, slots)], wait_s=60))
     add(database, job(2), ordering_key="k")
-    assert claims.take(10) == []
+    assert claims.take(10, slots) == []
+
+
+def test_rows_with_a_key_are_claimed_only_under_its_slot_s_lease(database: Database) -> None:
+    add(database, keyed := job(1), ordering_key="k")
+    add(database, free := job(2))
+    slot = partition_of("k", SLOTS)
+    stale = slots_of(database, "frozen")
+    current = slots_of(database, "awake")
+    frozen, awake = Claims(database, "frozen", 30), Claims(database, "awake", 30)
+    assert [row.id for row in frozen.take(10)] == [free.id]
+    assert frozen.take(10, stale) == []
+    others = {number: term for number, term in current.items() if number != slot}
+    assert awake.take(10, others) == []
+    (row,) = awake.take(10, {slot: current[slot]})
+    assert (row.id, row.slot) == (keyed.id, slot)
+
+
+def test_who_takes_a_slot_over_takes_its_claimed_rows_at_once_and_in_order(database: Database) -> None:
+    first, second = job(1), job(2)
+    add(database, first, ordering_key="k")
+    dead, heir = Claims(database, "dead", 3600), Claims(database, "heir", 3600)
+    assert [row.id for row in dead.take(10, slots_of(database, "dead"))] == [first.id]
+    add(database, second, ordering_key="k")
+    assert [row.id for row in heir.take(10, slots_of(database, "heir"))] == [first.id, second.id]
+
+
+def test_a_row_is_not_claimed_past_an_earlier_one_of_its_key_that_is_locked(database: Database) -> None:
+    add(database, first := job(1), ordering_key="k")
+    add(database, second := job(2), ordering_key="k")
+    claims, slots = Claims(database, "relay", 30), slots_of(database, "relay")
+    with database.transaction() as connection:
+        connection.execute(sa.text("SELECT 1 FROM smena.outbox WHERE id = :id FOR UPDATE"), {"id": first.id})
+        assert claims.take(10, slots) == []
+    assert [row.id for row in claims.take(10, slots)] == [first.id, second.id]
+
+
+def test_a_row_is_not_claimed_past_an_earlier_one_of_its_key_when_the_clock_was_set_back(database: Database) -> None:
+    add(database, first := job(1), ordering_key="k")
+    add(database, second := job(2), ordering_key="k")
+    with database.transaction() as connection:
+        back = sa.text("UPDATE smena.outbox SET due_at = due_at - interval '1 h' WHERE id = :id")
+        connection.execute(back, {"id": second.id})
+    claims, slots = Claims(database, "relay", 30), slots_of(database, "relay")
+    (row,) = claims.take(1, slots)
+    assert row.id == first.id
+    claims.settle(Verdict(sent=[(row, None)]))
+    assert [row.id for row in claims.take(1, slots)] == [second.id]
 
 
 def test_a_batch_is_bounded_in_bytes(database: Database) -> None:

@@ -2,7 +2,8 @@
 
 Several batches are under way at once: while the confirms of one come in, the next is claimed. A row is
 marked only after its own confirm, under the term of its claim, so a relay that dies leaves rows that
-another claims when the lease is over, and one that froze overwrites nothing. Any number of relays may run.
+another claims when the lease is over, and one that froze overwrites nothing. Any number of relays may run; they share
+the ordering keys among them (`slots.py`).
 
 A failure that would come again (no such queue, too large, not to be decoded) parks its row, visibly; one
 that passes holds its rows back for a while and costs them nothing (P39).
@@ -23,6 +24,7 @@ from smena.outbox.claims import Claims, Row
 from smena.outbox.doorbell import Doorbell, Rest
 from smena.telemetry import events
 from workers.roles.landing import Landed, broker_is_away, tell, verdict_of
+from workers.roles.slots import Slots
 
 FLIGHTS: Final = 3
 """Batches under way at once: one is claimed, one published, one marked."""
@@ -52,6 +54,7 @@ class Relay(Loop):
         outgoing_of: Callable[[Row], Outgoing],
         broker_takes: Callable[[], bool],
         clock: Clock,
+        slots: Slots,
         *,
         batch: int,
         poll_s: float,
@@ -63,6 +66,7 @@ class Relay(Loop):
         self._outgoing_of = outgoing_of
         self._broker_takes = broker_takes
         self._clock = clock
+        self._slots = slots
         self._batch = batch
         self._poll_s = min(poll_s, LONGEST_REST_S)
         self._landed: deque[Landed] = deque()
@@ -114,9 +118,13 @@ class Relay(Loop):
         """Claim a batch and send it on its way; say whether there was one."""
         if self._must_wait_s() > 0:
             return False
-        rows = self._claims.take(self._batch)
-        if not rows:
+        held = self._slots.held()
+        claimed = self._claims.take(self._batch, held)
+        if not claimed:
             return False
+        rows, strangers = self._slots.board(claimed, held)
+        if strangers:
+            self._claims.release(strangers)
         sendable: list[Row] = []
         outgoings: list[Outgoing] = []
         for row in rows:
@@ -145,6 +153,7 @@ class Relay(Loop):
         verdict = verdict_of(back)
         lost = self._claims.settle(verdict)
         for landed in back:
+            self._slots.land(landed.rows)
             self._landed.popleft()
             self._under_way -= landed.flown
         if verdict.held_back and broker_is_away(verdict.held_back):

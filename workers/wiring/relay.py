@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 
+from sharding.partitions import Partitions
 from smena.amqp.link import Connection, LinkThread
 from smena.amqp.publisher import Publisher
 from smena.clock import SYSTEM, Deadline
 from smena.errors import Misconfigured
 from smena.lifecycle import Group, Service
-from smena.outbox.claims import Claims
+from smena.outbox.claims import SLOTS, Claims
 from smena.outbox.dispatch import outgoing_of
 from smena.outbox.doorbell import Doorbell
 from smena.settings import Settings
@@ -19,10 +20,11 @@ from workers.process.child import Child
 from workers.roles.figures import count_events
 from workers.roles.pulse import Pulse
 from workers.roles.relay import Relay
+from workers.roles.slots import GROUP, Slots
 from workers.wiring.role import Role, check_schema, live, unreachable
 
 _CONNECTIONS = 3
-"""Of the pool: relay and pulse use one each; the doorbell has its own beside it."""
+"""Of the pool: relay and pulse use one each; the doorbell and the partitions have their own beside it, one and two."""
 
 
 def run(settings: Settings, child: Child) -> int:
@@ -43,29 +45,40 @@ def _role(settings: Settings, name: str, database: Database, board: Board) -> Ro
     publishing = Connection(link, settings.amqp, f"{name} publish")
     publisher = Publisher(publishing, settings.amqp, SYSTEM)
     pulse = Pulse(database.ping, SYSTEM)
-    relay = _relay(settings, database, publisher, publishing)
+    relay, partitions = _relay(settings, name, database, publisher, publishing)
     publishing.listen(relay)
-    services: list[Service] = [link, publishing, publisher, pulse, relay]
+    services: list[Service] = [link, publishing, publisher, pulse, relay, partitions]
     return Role(
         Group(name, services, lambda: Deadline.within(settings.worker.drain_s, SYSTEM)),
-        {"link": link, "relay": relay, "pulse": pulse},
+        {"link": link, "relay": relay, "partitions": partitions, "pulse": pulse},
         board,
         lambda: check_schema(database),
         lambda: unreachable(publishing, pulse),
     )
 
 
-def _relay(settings: Settings, database: Database, publisher: Publisher, publishing: Connection) -> Relay:
-    return Relay(
-        Claims(database, os.urandom(8).hex(), settings.outbox.lease_s),
-        Doorbell(lambda: database.connect(autocommit=True), SYSTEM),
+def _relay(
+    settings: Settings, name: str, database: Database, publisher: Publisher, publishing: Connection
+) -> tuple[Relay, Partitions]:
+    claims = Claims(database, os.urandom(8).hex(), settings.outbox.lease_s)
+    doorbell = Doorbell(lambda: database.connect(autocommit=True), SYSTEM)
+    slots = Slots(lambda slot: partitions.fence_of(slot), doorbell.knock)
+    lease_s = settings.partitions.lease_s
+    partitions = Partitions(
+        database, GROUP, SLOTS, slots, lease_s=lease_s, clock=SYSTEM, owner=claims.owner, worker=name
+    )
+    relay = Relay(
+        claims,
+        doorbell,
         publisher,
         lambda row: outgoing_of(row, settings.amqp.prefix),
         lambda: publishing.is_up and not publishing.blocked,
         SYSTEM,
+        slots,
         batch=settings.outbox.batch,
         poll_s=settings.outbox.poll_s,
     )
+    return relay, partitions
 
 
 def _check_lease(settings: Settings) -> None:
