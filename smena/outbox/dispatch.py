@@ -34,7 +34,7 @@ def outgoing_of(row: Row, prefix: str) -> Outgoing:
     except Misconfigured as error:
         raise Unsendable(str(error)) from error
     if row.exchange is None:
-        ordered = parts(row.queue)[1] is not None
+        ordered = row.slot is not None or parts(row.queue)[1] is not None
         return Outgoing("", work_queue(prefix, row.queue), row.body, properties, row.queue, ordered=ordered)
     return Outgoing(row.exchange, row.routing_key or "", row.body, properties, row.queue)
 
