@@ -45,7 +45,7 @@ def test_a_drill_whose_fault_hit_nothing_fails(stage: Stage) -> None:
 @pytest.mark.parametrize(("guard", "must_be"), [("ack-first", "lost"), ("no-once-key", "doubled")])
 def test_the_judge_notices_when_a_guard_is_out(stage: Stage, guard: str, must_be: str) -> None:
     drill = drills()["kill-worker"]
-    [control] = [one for one in drill.controls if one == Control(guard, must_be)]  # type: ignore[arg-type]
+    [control] = [one for one in drill.controls if one == Control(guard, must_be)]
     report = hold(drill, stage, control, seconds=0.5)
     assert report.passed, report.lines()
     assert must_be in report.verdict.faults()

@@ -15,7 +15,7 @@ from smena.errors import Refused
 from tests.fixtures import page
 from workers.cli import main as smena
 from workers.cli.drill import addresses, allowed
-from workers.drills import deaths, weather
+from workers.drills import deaths, weather, work
 from workers.drills.bar import Bar, windows, worst_of_hundred
 from workers.drills.catalogue import drills
 from workers.drills.drill import Drill
@@ -32,7 +32,7 @@ def test_every_drill_has_its_page_and_every_page_its_drill() -> None:
 
 @pytest.mark.parametrize("drill", DRILLS, ids=lambda drill: drill.name)
 def test_a_drill_is_named_after_its_file_and_proves_that_it_bites(drill: Drill) -> None:
-    room = deaths if drill.group == "deaths" else weather
+    room = {"deaths": deaths, "weather": weather, "work": work}[drill.group]
     assert drill.fault.__module__ == f"{room.__name__}.{drill.name.replace('-', '_')}"
     assert drill.least_bite > 0
     assert {control.guard for control in drill.controls} <= GUARDS.keys()

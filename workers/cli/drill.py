@@ -43,7 +43,7 @@ def list_() -> None:
 @click.argument("names", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="All drills.")
 @click.option("--only", metavar="A,B", help="These drills.")
-@click.option("--group", type=click.Choice(["deaths", "weather"]), help="All drills of a group.")
+@click.option("--group", type=click.Choice(["deaths", "weather", "work"]), help="All drills of a group.")
 @click.option("--controls", is_flag=True, help="Take each drill's guards out instead; the judge must notice.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object as the last line.")
 @click.option("--seconds", type=click.FloatRange(0, 3600), default=2, show_default=True, help="Load after the fault.")

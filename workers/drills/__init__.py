@@ -1,8 +1,8 @@
 """Faults made on purpose, and the judge that says whether anything was lost, doubled or blamed.
 
-A drill is one file in `deaths/` or `weather/`, named after the drill, with one value ``DRILL`` (a `drill.Drill`); it is
-found there and needs no other line of code. Its page `docs/runbooks/drill-NAME.md` is asked for by a test. What a drill
-says of itself:
+A drill is one file in `deaths/`, `weather/` or `work/`, named after the drill, with one value ``DRILL`` (a
+`drill.Drill`); it is found there and needs no other line of code. Its page `docs/runbooks/drill-NAME.md` is asked for
+by a test. What a drill says of itself:
 
 - ``name`` (the file's, with dashes), ``group``, ``summary`` (one line for `smena drill list`);
 - ``fault(ground)``: make the fault while the load runs, and return when the fleet is back. It calls

@@ -42,6 +42,7 @@ _START: Final = sa.text(
 )
 _BEGUN: Final = sa.text("SELECT EXISTS (SELECT FROM drill.starts WHERE number = :number)")
 _ALONE: Final = sa.text("SELECT pg_advisory_xact_lock(:number)")
+_TICK: Final = sa.text("INSERT INTO drill.ticks VALUES (:schedule, :at, :job) ON CONFLICT DO NOTHING")
 _DONE: Final = sa.text("SELECT EXISTS (SELECT FROM drill.effects WHERE number = :number)")
 fence: Callable[[Session, terms.Term], None] = terms.fence
 """What lets a write go on only under its term; one control takes it out."""
@@ -61,6 +62,13 @@ class Piece:
 def effect(ctx: smena.Context, piece: Piece) -> tuple[sa.TextClause, dict[str, object]]:
     """Return the statement that shows the job as running and writes its effect, with its values."""
     return _BEGIN, {"number": piece.number, "run": piece.run, "attempt": ctx.attempt, "process": os.getpid()}
+
+
+@book.actor(queue=QUEUE, retry=RETRY)
+def tick(ctx: smena.Context, session: Session, /) -> None:
+    """Note which tick this job is of; a second delivery of one job is one row."""
+    if ctx.tick is not None:
+        session.execute(_TICK, {"schedule": ctx.tick.schedule, "at": ctx.tick.at, "job": ctx.job.id})
 
 
 @book.actor(queue=QUEUE, retry=RETRY, once=lambda piece: piece.number)

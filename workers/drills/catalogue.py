@@ -1,4 +1,4 @@
-"""Find the drills: every module of `deaths` and `weather` is one."""
+"""Find the drills: every module of `deaths`, `weather` and `work` is one."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from importlib import import_module
 from typing import Final
 
 from smena.errors import Refused
-from workers.drills import deaths, weather
+from workers.drills import deaths, weather, work
 from workers.drills.drill import Drill
 
-_ROOMS: Final = (deaths, weather)
+_ROOMS: Final = (deaths, weather, work)
 
 
 class NoSuchDrill(Refused):

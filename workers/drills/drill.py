@@ -11,16 +11,18 @@ from workers.drills.fleet import FleetPlan
 from workers.drills.ground import Ground
 from workers.drills.load import LoadPlan
 
-Group = Literal["deaths", "weather"]
-Judged = Literal["lost", "doubled", "blamed"]
+Group = Literal["deaths", "weather", "work"]
 
 
 @dataclass(frozen=True)
 class Control:
-    """One guard that is taken out (a name in `unguarded.GUARDS`), and what the judge must find then."""
+    """One guard that is taken out (a name in `unguarded.GUARDS`), and what the judge must find then.
+
+    ``must_be`` is what jobs must be (lost, doubled, blamed), or the name of a bar that must not hold.
+    """
 
     guard: str
-    must_be: Judged
+    must_be: str
 
 
 @dataclass(frozen=True)

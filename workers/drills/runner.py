@@ -155,7 +155,8 @@ class _Holding:
         if ground.bite < self._drill.least_bite:
             self._failures.append(f"the fault hit {ground.bite} jobs; under {self._drill.least_bite} it proves nothing")
         if self._control is not None:
-            if self._control.must_be not in verdict.faults():
+            found = {*verdict.faults(), *(bar.name for bar in ground.bars if not bar.holds)}
+            if self._control.must_be not in found:
                 self._failures.append(f"without its guard nothing was {self._control.must_be}: the judge is blind")
             return
         self._failures += self._met

@@ -38,6 +38,7 @@ CREATE TABLE IF NOT EXISTS drill.starts (
     process int NOT NULL,
     at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
+CREATE TABLE IF NOT EXISTS drill.ticks (schedule text NOT NULL, at timestamptz NOT NULL, job_id text PRIMARY KEY);
 CREATE INDEX IF NOT EXISTS starts_run_idx ON drill.starts (run, number);
 """
 """Safe to run again."""

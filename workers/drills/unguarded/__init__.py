@@ -1,7 +1,8 @@
-"""Workers with one guard taken out, to see that the judge notices.
+"""Processes with one guard taken out, to see that the judge notices.
 
-Each module here stands in for `workers.wiring.worker` in a fleet that `python -m workers.drills.unguarded` starts. No
-setting and no option of `smena` leads here: production wiring names its own modules.
+Each module here stands in for `workers.wiring.worker`, or the scheduler's, in a fleet that `python -m
+workers.drills.unguarded` starts. No setting and no option of `smena` leads here: production wiring names its own
+modules.
 """
 
 from __future__ import annotations
@@ -13,5 +14,10 @@ GUARDS: Final = {
     "by-delivery-count": "workers.drills.unguarded.by_delivery_count",
     "no-term": "workers.drills.unguarded.no_term",
     "no-once-key": "workers.drills.unguarded.no_once_key",
+    "rows-apart": "workers.drills.unguarded.rows_apart",
+    "spans-untold": "workers.drills.unguarded.spans_untold",
 }
 """What can be taken out, and the module that does."""
+
+OF_THE_SCHEDULER: Final = frozenset({"rows-apart", "spans-untold"})
+"""Guards whose module stands in for `workers.wiring.scheduler`."""

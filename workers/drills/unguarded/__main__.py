@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from smena.settings import Settings, load
-from workers.drills.unguarded import GUARDS
+from workers.drills.unguarded import GUARDS, OF_THE_SCHEDULER
 from workers.supervisor.post import Role
 from workers.wiring.supervisor import run_supervisor
 
@@ -20,10 +20,12 @@ def main(guard: str, names: str) -> int:
 
 
 def _role(name: str, guard: str, settings: Settings) -> Role:
+    unguarded = "scheduler" if guard in OF_THE_SCHEDULER else "worker"
+    module = GUARDS[guard] if name == unguarded else f"workers.wiring.{name}"
     if name != "worker":
-        return Role(name, f"workers.wiring.{name}")
+        return Role(name, module)
     worker = settings.worker
-    return Role(name, GUARDS[guard], worker.processes, forked=True, most=worker.processes_max)
+    return Role(name, module, worker.processes, forked=True, most=worker.processes_max)
 
 
 if __name__ == "__main__":
