@@ -7,7 +7,7 @@ the lease and one look after its owner died, as long as any member lives.
 
 Three threads: the heart (`heart.py`) beats and renews, the steward (`steward.py`) claims and releases, and this loop
 calls the tenant and watches the clock; it asks nobody, so that a lease that runs out is told of in time, also when
-PostgreSQL does not answer. `docs/adr/a-plan-is-agreed-on.md` says why.
+PostgreSQL does not answer. `docs/discussion/partitions.md` has the whole.
 """
 
 from __future__ import annotations

@@ -64,6 +64,15 @@ LEADER_LOSSES: Final = Metric(
     ("duty", "reason"),
     "Leaderships that ended: resigned, taken, expired, session_lost.",
 )
+PARTITION_MOVES: Final = Metric(
+    "smena_partition_moves_total", "counter", ("group",), "Partitions that a change of the members moved."
+)
+PARTITION_LOSSES: Final = Metric(
+    "smena_partition_losses_total",
+    "counter",
+    ("group", "why"),
+    "Partitions whose lease ended under their owner: lapsed, taken, failed, stopped.",
+)
 OUTBOX_SENT: Final = Metric("smena_outbox_sent_total", "counter", (), "Outbox rows confirmed by the broker.")
 OUTBOX_PARKED: Final = Metric("smena_outbox_parked_total", "counter", (), "Outbox rows that cannot be published.")
 TICKS: Final = Metric("smena_ticks_total", "counter", ("why",), "Ticks of schedules by what became of them.")
@@ -120,6 +129,7 @@ LEADER_HELD: Final = Metric(
 LEADER_RENEWED: Final = Metric(
     "smena_leader_renewed_age_seconds", "gauge", ("duty",), "Time since the leader's last renewal.", fold="max"
 )
+PARTITIONS_OWNED: Final = Metric("smena_partitions_owned", "gauge", ("group",), "Partitions that are owned now.")
 POOL_WAIT: Final = Metric("smena_pool_wait_seconds", "gauge", (), "Longest recent wait for a connection.", fold="max")
 LOOP_LAG: Final = Metric("smena_loop_lag_seconds", "gauge", ("loop",), "Longest lag of the last 10 s.", fold="max")
 CPU_STEPS_NOW: Final = Metric(

@@ -41,6 +41,7 @@ FAMILIES: Final[dict[str, Family]] = {
     "debug": Family("workers.cli.debug:debug", "Look into a running child: its stacks, memory, time."),
     "drill": Family("workers.cli.drill:drill", "Make faults on purpose and judge what they did."),
     "schedule": Family("workers.cli.schedule:schedule", "See what is due and what became of it; fire, pause, add."),
+    "partition": Family("workers.cli.partition:partition", "Look after ordered queues: held keys, partitions."),
     "outbox": Family("workers.cli.outbox:outbox", "Show what waits in the outbox."),
 }
 

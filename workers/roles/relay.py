@@ -125,6 +125,7 @@ class Relay(Loop):
         rows, strangers = self._slots.board(claimed, held)
         if strangers:
             self._claims.release(strangers)
+            events.emit(events.RELAY_CLAIM_LOST, rows=len(strangers))
         sendable: list[Row] = []
         outgoings: list[Outgoing] = []
         for row in rows:

@@ -15,8 +15,10 @@ from smena.outbox.dispatch import outgoing_of
 from smena.outbox.doorbell import Doorbell
 from smena.settings import Settings
 from smena.store.database import Database
+from smena.telemetry import metric
 from smena.telemetry.tally import Board
 from workers.process.child import Child
+from workers.process.partition_figures import count_partitions
 from workers.roles.figures import count_events
 from workers.roles.pulse import Pulse
 from workers.roles.relay import Relay
@@ -31,11 +33,12 @@ def run(settings: Settings, child: Child) -> int:
     """Be a relay until a drain is asked for and done; return the exit code."""
     database = Database(settings.database, child.name, _CONNECTIONS)
     board = Board()
-    stop_counting = count_events(board)
+    ends = count_events(board), count_partitions(board)
     try:
         return live(_role(settings, child.name, database, board), settings, child)
     finally:
-        stop_counting()
+        for stop_counting in ends:
+            stop_counting()
         database.close()
 
 
@@ -47,6 +50,7 @@ def _role(settings: Settings, name: str, database: Database, board: Board) -> Ro
     pulse = Pulse(database.ping, SYSTEM)
     relay, partitions = _relay(settings, name, database, publisher, publishing)
     publishing.listen(relay)
+    board.gauge(metric.PARTITIONS_OWNED, lambda: {GROUP: float(len(partitions.owned()))})
     services: list[Service] = [link, publishing, publisher, pulse, relay, partitions]
     return Role(
         Group(name, services, lambda: Deadline.within(settings.worker.drain_s, SYSTEM)),
