@@ -334,7 +334,8 @@ class Lane:
         """Return what was handed over after it for the same partition; nothing more of their calls is to be sent."""
         queue = first.outgoing.declare
         handed_over = list(self._deadlines)
-        at = next((place for place, each in enumerate(handed_over) if each is first), len(handed_over))
+        # One whose time is up was the first of all, and has been taken out.
+        at = next((place for place, each in enumerate(handed_over) if each is first), -1)
         behind = [each for each in handed_over[at + 1 :] if each.outgoing.ordered and each.outgoing.declare == queue]
         for pending in (first, *behind):
             if pending.batch is not None:

@@ -10,6 +10,7 @@ A delay is the sum of the delay levels it passes: level ``n`` holds a message fo
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -55,6 +56,12 @@ def address(queue: str, partition: int | None) -> str:
     It stands wherever a queue's name does, from the outbox row to the name on the broker.
     """
     return queue if partition is None else f"{queue}.p{partition:02d}"
+
+
+def addresses(queues: Iterable[str], partitions: Mapping[str, int]) -> list[str]:
+    """Return the queues and, of those that ``partitions`` gives a number for, all partitions too."""
+    queues = list(queues)
+    return queues + [address(queue, number) for queue in queues for number in range(partitions.get(queue, 0))]
 
 
 @lru_cache(maxsize=8192)

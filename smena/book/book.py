@@ -15,6 +15,7 @@ from smena.book.actor import Actor
 from smena.book.declaration import Declaration
 from smena.book.key_rule import KeyFunction
 from smena.book.names import check_actor_name
+from smena.book.partitioning import OnDead, read_partitioning
 from smena.book.resources import check_provider
 from smena.book.retry import Retry
 from smena.book.schedule import Schedule
@@ -57,6 +58,9 @@ class Book:
         schedule: When | Schedule | None = None,
         misfire: Misfire | None = None,
         overlap: Overlap | None = None,
+        partition_by: KeyFunction | None = None,
+        partitions: int | None = None,
+        on_dead: OnDead | None = None,
     ) -> Declaration:
         """Declare the decorated function as an actor.
 
@@ -65,9 +69,16 @@ class Book:
         which jobs may still arrive after a rename. ``time_limit`` (seconds, or a `TimeLimit`) bounds one attempt.
         ``on_expired`` takes the actor's arguments and is called in its place when the job's deadline has passed;
         without it the job is dead. ``schedule`` (`cron`, `every`, or a `Schedule` with arguments) makes it run by
-        itself, ``misfire`` and ``overlap`` say what becomes of ticks that were missed or come too soon. Raises
-        `Misdeclared` with the place of what does not fit.
+        itself, ``misfire`` and ``overlap`` say what becomes of ticks that were missed or come too soon.
+
+        ``partition_by`` gives a key from the arguments: jobs of one key run one after the other, in the order of their
+        sending, and never twice (it implies ``once``, by the job's id, and needs PostgreSQL). The queue is cut into
+        so many ``partitions`` (32), for all its actors alike. ``on_dead`` says what follows when a job of a key
+        dies: ``"block"`` (its key waits for an operator, the default) or ``"skip"`` (its key goes on).
+
+        Raises `Misdeclared` with the place of what does not fit.
         """
+        partitioning = read_partitioning(partition_by, partitions, on_dead)
 
         def declare(fn: Callable[..., Any], /) -> Actor[..., Any]:
             made: Actor[..., Any] = Actor(
@@ -82,6 +93,7 @@ class Book:
                 schedule=schedule,
                 misfire=misfire,
                 overlap=overlap,
+                partitioning=partitioning,
             )
             earlier = self._actors.setdefault(made.name, made)
             if earlier is not made:

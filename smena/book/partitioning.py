@@ -6,13 +6,12 @@ sending; those of different keys know no order. The sender computes key and part
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import Signature
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from smena.book import values
-from smena.book.key_rule import KeyRule
+from smena.book.key_rule import KeyFunction, KeyRule
 from smena.errors import InvalidArguments, Misdeclared, Unsendable
 from smena.job import Job
 from smena.keyspace import MOST_PARTITIONS, partition_of
@@ -28,9 +27,21 @@ LONGEST_KEY: Final = 255
 class Partitioning:
     """What the author said. ``partitions`` is fixed for the queue's life, but for the command that changes it."""
 
-    key: Callable[..., str | int | None]
+    key: KeyFunction
     partitions: int = 32
     on_dead: OnDead = "block"
+
+
+def read_partitioning(
+    partition_by: KeyFunction | None, partitions: int | None, on_dead: OnDead | None
+) -> Partitioning | None:
+    """Return what an author said, None where nothing; raise `Misdeclared` for half of it."""
+    if partition_by is None:
+        if partitions is not None or on_dead is not None:
+            raise Misdeclared("`partitions` and `on_dead` say how `partition_by` works, which is not given")
+        return None
+    said = {name: value for name, value in (("partitions", partitions), ("on_dead", on_dead)) if value is not None}
+    return Partitioning(partition_by, **said)  # type: ignore[arg-type]  # what they may be is checked with the function
 
 
 class PartitionRule:

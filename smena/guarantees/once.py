@@ -26,8 +26,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.orm import Session
 
 from smena.errors import DatabaseBusy, Overdue, Permanent, TimedOut
-from smena.records import once_keys
+from smena.records import once_keys, turns
 from smena.records.once_keys import OnceKey
+from smena.records.turns import Turn
 from smena.store.database import Database
 from smena.store.faults import translated
 from smena.store.held import AsyncHoldableConnection, HoldableConnection, async_driver_of, driver_of
@@ -35,6 +36,8 @@ from smena.store.held import AsyncHoldableConnection, HoldableConnection, async_
 __all__ = ["InvalidResult", "KeyInUse", "Once", "OnceKey", "OnceResult"]
 
 R = TypeVar("R")
+
+_PREPARE = once_keys.PREPARE + b";" + turns.PREPARE
 
 
 class KeyInUse(DatabaseBusy):
@@ -67,10 +70,10 @@ class Once:
         self._database = database
         self._keep_s = keep_s
 
-    def run(self, key: OnceKey, body: Callable[[Session], R]) -> OnceResult[R]:
+    def run(self, key: OnceKey, body: Callable[[Session], R], turn: Turn | None = None) -> OnceResult[R]:
         """Call ``body`` in a transaction that holds the key, or return what an earlier run kept.
 
-        Raises `KeyInUse`, `DatabaseLost`, `DatabaseBusy`, `InvalidResult`, and whatever ``body`` raises;
+        Raises `KeyInUse`, `DatabaseLost`, `DatabaseBusy`, `InvalidResult`, `TermLost`, and whatever ``body`` raises;
         in each case nothing was committed, except that a lost answer to the commit is `DatabaseLost` too.
         """
         with self._database.lend() as connection, _lent(connection) as session:
@@ -82,11 +85,13 @@ class Once:
                     return OnceResult(found=True, result=_kept(row))
             result = body(session)
             session.flush()
-            with translated():
-                driver.keep(_closing(driver, key, result))
+            with translated(), _turn_errors(turn):
+                driver.keep(_closing(driver, key, result, turn))
             return OnceResult(found=False, result=result)
 
-    async def arun(self, key: OnceKey, body: Callable[[AsyncSession], Awaitable[R]]) -> OnceResult[R]:
+    async def arun(
+        self, key: OnceKey, body: Callable[[AsyncSession], Awaitable[R]], turn: Turn | None = None
+    ) -> OnceResult[R]:
         """Do the same on the event loop."""
         async with self._aconnection() as connection, _alent(connection) as session:
             with _key_errors(key):
@@ -98,8 +103,8 @@ class Once:
                     return OnceResult(found=True, result=_kept(row))
             result = await body(session)
             await session.flush()
-            with translated():
-                await driver.keep(_closing(driver, key, result))
+            with translated(), _turn_errors(turn):
+                await driver.keep(_closing(driver, key, result, turn))
             return OnceResult(found=False, result=result)
 
     @contextmanager
@@ -131,11 +136,11 @@ class Once:
     def _take(self, connection: sa.Connection, key: OnceKey) -> tuple[HoldableConnection, bool]:
         """Open the transaction with the key; return the driver's connection and whether the key is ours."""
         driver = driver_of(connection)
-        return driver, once_keys.taken(driver.hold(self._opening(driver, key), once_keys.PREPARE))
+        return driver, once_keys.taken(driver.hold(self._opening(driver, key), _PREPARE))
 
     async def _atake(self, connection: AsyncConnection, key: OnceKey) -> tuple[AsyncHoldableConnection, bool]:
         driver = await async_driver_of(connection)
-        return driver, once_keys.taken(await driver.hold(self._opening(driver, key), once_keys.PREPARE))
+        return driver, once_keys.taken(await driver.hold(self._opening(driver, key), _PREPARE))
 
     def _opening(self, driver: HoldableConnection | AsyncHoldableConnection, key: OnceKey) -> bytes:
         return once_keys.take(_quote(driver), key, self._keep_s)
@@ -190,6 +195,16 @@ def _key_errors(key: OnceKey) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def _turn_errors(turn: Turn | None) -> Iterator[None]:
+    try:
+        yield
+    except turns.NOT_OURS:
+        if turn is None:
+            raise
+        raise turns.lost(turn) from None
+
+
 def _struck(error: BaseException) -> bool:
     """Say whether the job was interrupted at an arbitrary line, which may leave the connection between two.
 
@@ -202,7 +217,14 @@ def _quote(driver: HoldableConnection | AsyncHoldableConnection) -> once_keys.Qu
     return pq.Escaping(driver.pgconn).escape_literal
 
 
-def _closing(driver: HoldableConnection | AsyncHoldableConnection, key: OnceKey, result: object) -> bytes:
+def _closing(
+    driver: HoldableConnection | AsyncHoldableConnection, key: OnceKey, result: object, turn: Turn | None
+) -> bytes:
+    """Return the last statements before the COMMIT: the result is kept, and the job's turn is not over."""
+    return _keeping(driver, key, result) + (b"" if turn is None else turns.ending(_quote(driver), turn))
+
+
+def _keeping(driver: HoldableConnection | AsyncHoldableConnection, key: OnceKey, result: object) -> bytes:
     """Return the statement that keeps the result; none for None, which is what the row says already."""
     if result is None:
         return b""

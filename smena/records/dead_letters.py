@@ -140,6 +140,11 @@ class DeadLetters:
         return refusal
 
 
+def write(connection: sa.Connection, letter: DeadLetter) -> None:
+    """Write a letter in a transaction of the caller's; one that is there already is the same death."""
+    connection.execute(_INSERT, _row(letter))
+
+
 def _ever_plainer(letter: DeadLetter) -> Iterable[dict[str, Any]]:
     row = _row(letter)
     yield row

@@ -77,21 +77,26 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What is decided of a partition: keys that wait, jobs that wait behind them, rows whose job is over, deaths."""
+    """What is decided of a partition: keys that wait, jobs that wait behind them, rows whose job is over, deaths.
+
+    ``looks`` are keys of which the first row is wanted, as it is of those with a row that is over.
+    """
 
     holds: Sequence[Hold] = ()
     behind: Sequence[Message] = ()
     over: Sequence[Parked] = ()
     deaths: Sequence[tuple[tuple[str, int], StoredMessage]] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.holds or self.behind or self.over or self.deaths)
+    looks: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What came of changes: ``heads`` says of each key with a row that is over what is next, None if nothing is."""
+    """What came of changes: ``heads`` says of each key that was asked for what is next; with None it is free.
 
+    ``parked`` is how many rows were written.
+    """
+
+    parked: int = 0
     heads: Mapping[str, Parked | None] = field(default_factory=dict)
     copies: Mapping[str, bytes] = field(default_factory=dict)
     """Jobs that wait already, with the bodies of their rows."""
@@ -131,27 +136,28 @@ class HeldKeys:
     def write(self, place: Place, changes: Changes) -> Written:
         """Make what was decided durable, all or nothing, under the term."""
         with self._database.transaction() as connection:
-            _hold(connection, place, changes.holds)
-            copies = _behind(connection, place, changes.behind)
+            parked = _hold(connection, place, changes.holds)
+            parked_behind, copies = _behind(connection, place, changes.behind)
             _settle(connection, place, changes)
-            heads = _take_off(connection, place, changes.over)
+            heads = _take_off(connection, place, changes)
             terms.fence(connection, place.term)
-        return Written(heads, copies)
+        return Written(parked + parked_behind, heads, copies)
 
 
-def _behind(connection: sa.Connection, place: Place, behind: Sequence[Message]) -> dict[str, bytes]:
-    """Park jobs in their order; return those that are parked already."""
+def _behind(connection: sa.Connection, place: Place, behind: Sequence[Message]) -> tuple[int, dict[str, bytes]]:
+    """Park jobs in their order; return how many, and those that are parked already."""
     if not behind:
-        return {}
+        return 0, {}
     parked = {row.job_id for row in connection.execute(_PARK_MANY, _columns(place, behind))}
     copies = [job_id for each in behind if (job_id := storable(each.job_id)) not in parked]
     if not copies:
-        return {}
+        return len(parked), {}
     kept = connection.execute(_KEPT.where(key_parked.c.job_id.in_(copies)), {"queue_": place.queue})
-    return {row.job_id: bytes(row.body) for row in kept}
+    return len(parked), {row.job_id: bytes(row.body) for row in kept}
 
 
-def _hold(connection: sa.Connection, place: Place, holds: Sequence[Hold]) -> None:
+def _hold(connection: sa.Connection, place: Place, holds: Sequence[Hold]) -> int:
+    """Write holds and what they wait for; return how many jobs had no row before."""
     fresh = [hold.message for hold in holds if hold.seq is None]
     if fresh:
         connection.execute(_PARK_MANY, _columns(place, fresh))
@@ -160,6 +166,7 @@ def _hold(connection: sa.Connection, place: Place, holds: Sequence[Hold]) -> Non
             changed = _row(hold.message)
             connection.execute(sa.update(key_parked).where(key_parked.c.seq == hold.seq).values(changed))
         connection.execute(_HOLD, _hold_row(place, hold))
+    return len(fresh)
 
 
 def _settle(connection: sa.Connection, place: Place, changes: Changes) -> None:
@@ -172,12 +179,12 @@ def _settle(connection: sa.Connection, place: Place, changes: Changes) -> None:
         connection.execute(_SETTLE.values(row))
 
 
-def _take_off(connection: sa.Connection, place: Place, over: Sequence[Parked]) -> dict[str, Parked | None]:
+def _take_off(connection: sa.Connection, place: Place, changes: Changes) -> dict[str, Parked | None]:
     """Delete rows whose job is over; return what is next of their keys, and let go of those of which nothing is."""
-    if not over:
+    keys = sorted({*changes.looks, *(parked.message.key for parked in changes.over)})
+    if not keys:
         return {}
-    keys = sorted({parked.message.key for parked in over})
-    connection.execute(sa.delete(key_parked).where(key_parked.c.seq.in_([parked.seq for parked in over])))
+    connection.execute(sa.delete(key_parked).where(key_parked.c.seq.in_([parked.seq for parked in changes.over])))
     heads = _heads(connection, place.queue, keys)
     free = [key for key in keys if key not in heads]
     if free:

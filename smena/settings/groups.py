@@ -317,6 +317,9 @@ class Partitions(Group):
     lease_s: Annotated[Seconds, Field(ge=3, le=3600)] = 10
     """Time after which another process takes a partition over whose owner is silent; renewed at a quarter of it."""
 
+    parked_max: Annotated[int, Field(ge=1, le=10_000_000), Unit("jobs")] = 10_000
+    """Jobs of one partition that may wait in rows behind held keys; at the bound it takes no more from the broker."""
+
 
 class Batches(Group):
     """Work that is cut into slices."""

@@ -18,6 +18,14 @@ _JOB: Final[Mapping[str, str]] = {
     "attempt": "number of this attempt, the first being 1",
     "request_id": "id of the request it began with",
 }
+_KEY: Final[Mapping[str, str]] = {
+    "job": "id of the job",
+    "queue": "its queue",
+    "partition": "number of the partition",
+    "key": "the key",
+    "why": "retry, snooze or blocked",
+    "wait_s": "seconds until it goes on",
+}
 _PLACE: Final[Mapping[str, str]] = {"connection": "name of the connection", "node": "host and port"}
 _CHILD: Final[Mapping[str, str]] = {
     "role": "worker, relay, archivist or scheduler",
@@ -298,6 +306,32 @@ JOB_STRUCK = Event(
 )
 
 _LEADER: Final[Mapping[str, str]] = {"duty": "what is led", "term": "number of the term, which only grows"}
+KEY_BLOCKED = Event(
+    "key.blocked",
+    "error",
+    "A key of an ordered queue waits for an operator: its job is dead (`smena partition keys`).",
+    {**_KEY},
+)
+KEY_HELD = Event("key.held", "debug", "A key of an ordered queue waits for its job; others go on.", {**_KEY})
+KEY_HOT = Event(
+    "key.hot",
+    "warning",
+    "One key crowds the others of its partition: half of what is in hand waits for it.",
+    {
+        "queue": "its queue",
+        "partition": "number of the partition",
+        "term": "the term",
+        "key": "the key",
+        "waiting": "its jobs in hand",
+    },
+)
+KEY_STALE_WRITE = Event(
+    "key.stale_write",
+    "warning",
+    "A partition's keys were not written, for its term was over; they are the new owner's.",
+    {"queue": "its queue", "partition": "number of the partition", "term": "the term"},
+)
+
 LEADER_BECAME = Event("leader.became", "info", "This process leads from now on.", _LEADER)
 LEADER_LOST = Event(
     "leader.lost",

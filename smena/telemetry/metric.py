@@ -73,6 +73,9 @@ PARTITION_LOSSES: Final = Metric(
     ("group", "why"),
     "Partitions whose lease ended under their owner: lapsed, taken, failed, stopped.",
 )
+HELD_KEYS: Final = Metric("smena_held_keys", "gauge", ("queue",), "Keys of ordered queues that wait for a job.")
+HOT_KEYS: Final = Metric("smena_hot_keys", "gauge", ("queue",), "Keys that crowd the others of their partition.")
+PARKED_JOBS: Final = Metric("smena_parked_jobs", "gauge", ("queue",), "Jobs that wait in rows behind held keys.")
 OUTBOX_SENT: Final = Metric("smena_outbox_sent_total", "counter", (), "Outbox rows confirmed by the broker.")
 OUTBOX_PARKED: Final = Metric("smena_outbox_parked_total", "counter", (), "Outbox rows that cannot be published.")
 TICKS: Final = Metric("smena_ticks_total", "counter", ("why",), "Ticks of schedules by what became of them.")

@@ -8,6 +8,7 @@ from tests.fixtures import page
 BOOKS = {
     "an actor with `once`": "tests.acceptance.jobs.wants_once",
     "an actor with a `Session`": "tests.acceptance.jobs.wants_session",
+    "an actor with `partition_by`": "tests.acceptance.jobs.ordered",
     "the relay's claims": "tests.acceptance.jobs.bare",
     "the archivist's solo duties": "tests.acceptance.jobs.bare",
 }

@@ -30,6 +30,7 @@ from tests.settling.book import book
 from workers.broker.consumer import Consumer
 from workers.broker.prefetch import Prefetch
 from workers.broker.source import work
+from workers.execution.admission import Admission
 from workers.execution.binding import bind_actors
 from workers.execution.intake import Intake
 from workers.execution.nextmessage import NextMessages
@@ -137,7 +138,8 @@ class Process:
         rings: list[Ring] = [Tracing(context), Settle(judge, messages), TimeLimit(clock), Arguments()]
         unlimited = Worker(time_limit_s=0)  # else what is left by the machine's clock would be a limit of statements
         actors = bind_actors(Registry([book]), RetryDefaults(), rings, OnceRing(once, judge.classify), unlimited)
-        intake = Intake(actors, messages, self.recall.put, self.waiting.append, unknown_actor_s=2)
+        admission = Admission(self.recall.put, self.waiting.append)
+        intake = Intake(actors, messages, admission.admit, unknown_actor_s=2)
         self.consumer = Consumer(consuming, work(amqp.prefix, [QUEUE]), intake.deliver, amqp.prefix, Prefetch(8, 16))
         self._sender = Publishing(self._publisher, database, 900)
         self._seat = Seat(0, NoRecorder(), Tally())

@@ -29,7 +29,7 @@ def deliver(snoozes: int, bound_s: float = 600) -> Snooze | Dead:
         b'"message_timestamp":1}'
     )
     delivery._properties = Properties(headers={"smena-snoozes": snoozes})
-    Intake({}, settled, None, lambda _attempt: None, bound_s).deliver([delivery])
+    Intake({}, settled, lambda _attempt: None, bound_s).deliver([delivery])
     outcome: Snooze | Dead = settled.outcomes[0]
     return outcome
 

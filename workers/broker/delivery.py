@@ -85,6 +85,13 @@ class Tags:
         self.alive = False
         self._drop()
 
+    def hand_back(self) -> None:
+        """Tell the broker all that was settled, then give back what is out, the first first; an orderly end."""
+        self.flush()
+        self._ack_isolated()
+        self._wire.write(b"".join([frames.give_back(self._channel, tag) for tag in sorted(self._out)]))
+        self.end()
+
     def flush(self) -> None:
         """Tell the broker what was settled: elders in one frame, younger ones a little later."""
         self._flush_is_due = False

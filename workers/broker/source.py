@@ -26,6 +26,12 @@ def work(prefix: str, queues: Iterable[str]) -> list[Source]:
     ]
 
 
+def partition_source(prefix: str, queue: str, number: int) -> Source:
+    """Return one partition of an ordered queue."""
+    name = names.check_address(names.address(queue, number))
+    return Source(name, names.work_queue(prefix, name), arguments.work_queue(prefix, name))
+
+
 def dead_letters(prefix: str, queues: Iterable[str]) -> list[Source]:
     """Return the dead-letter queues of these logical names."""
     return [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from smena.amqp.link import Connection
+from smena.amqp.names import parts
 from smena.amqp.topology import Declarer
 from smena.errors import BrokerLost, SmenaError
 
@@ -17,7 +18,10 @@ class Targets:
         self._declarer = Declarer(connection, prefix)
 
     def declare(self, queue: str, timeout_s: float) -> None:
-        """Declare the work queue and its binding, once per connection; raise why it cannot be."""
+        """Declare the work queue and its binding, once per connection; raise why it cannot be.
+
+        A partition has no binding: its jobs are never delayed.
+        """
         answered = threading.Event()
         answers: list[SmenaError | None] = []
 
@@ -25,7 +29,7 @@ class Targets:
             answers.append(error)
             answered.set()
 
-        self._post(lambda: self._declarer.queue(queue, done, delayed=True))
+        self._post(lambda: self._declarer.queue(queue, done, delayed=parts(queue)[1] is None))
         if not answered.wait(timeout_s):
             raise BrokerLost("no answer to a declaration", queue=queue)
         if answers[0] is not None:

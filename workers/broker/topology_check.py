@@ -19,7 +19,7 @@ from smena.amqp import arguments
 from smena.amqp.arguments import Binding, Declaration, Exchange, Queue
 from smena.amqp.faults import refused_declaration
 from smena.amqp.link import Connection
-from smena.amqp.names import check_queue_name
+from smena.amqp.names import check_address
 from smena.clock import SYSTEM, Clock
 from smena.errors import BrokerLost, NoQueue, SmenaError, TopologyMismatch
 from smena.settings.groups import Amqp
@@ -42,7 +42,7 @@ def plan(prefix: str, queues: Iterable[str]) -> list[Declaration]:
     """Return all that a fleet with these queues declares, bindings aside: declaring them again is harmless."""
     declared = list(arguments.delays(prefix))
     for queue in queues:
-        declared += arguments.work_queue(prefix, check_queue_name(queue))
+        declared += arguments.work_queue(prefix, check_address(queue))
     return [one for one in declared if not isinstance(one, Binding)]
 
 
@@ -68,8 +68,8 @@ def compare_once(
 
 
 def declare_once(settings: Amqp, queues: Sequence[str], clock: Clock = SYSTEM) -> None:
-    """Declare queues with their dead letters and as targets of delays; raise why one cannot be."""
-    names = [check_queue_name(queue) for queue in queues]
+    """Declare queues and partitions with their dead letters, queues as targets of delays; raise why one cannot be."""
+    names = [check_address(queue) for queue in queues]
     with connected(settings, "topology", clock) as connection:
         targets = Targets(connection, settings.prefix)
         for queue in names:

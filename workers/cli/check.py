@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from smena.amqp.names import addresses
 from smena.book import Registry, load_books
 from smena.clock import SYSTEM
 from smena.errors import SmenaError
@@ -98,7 +99,8 @@ def _needs(report: Report, settings: Settings, registry: Registry) -> None:
         return
     for actor in registry.actors():
         if BoundActor(actor, actor.retry.policy(settings.retry)).needs_transaction:
-            told = f"actor {actor.name} has `once` or a session and needs PostgreSQL; set SMENA_DATABASE_URL"
+            what = "`once` or a session" if actor.partitions is None else "`partition_by`"
+            told = f"actor {actor.name} has {what} and needs PostgreSQL; set SMENA_DATABASE_URL"
             report.findings.append(error("database.url", f"{told} ({actor.place})"))
 
 
@@ -109,7 +111,8 @@ def _broker(report: Report, settings: Settings, registry: Registry | None) -> No
             version = connection.server_version
         report.checked.append(f"broker: RabbitMQ {version}")
         if registry is not None:
-            topology_check.check(settings.amqp, sorted({*registry.queues(), *settings.worker.queues}))
+            queues = sorted({*registry.queues(), *settings.worker.queues})
+            topology_check.check(settings.amqp, addresses(queues, registry.partitions))
             report.checked.append(
                 f"queues: those of prefix {settings.amqp.prefix} are as declared, or still to be made"
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from workers.cli.partition_keys import keys, release, resize, skip
 from workers.cli.partition_owners import list_groups, owners
 
 
@@ -14,3 +15,7 @@ def partition() -> None:
 
 partition.add_command(list_groups)
 partition.add_command(owners)
+partition.add_command(keys)
+partition.add_command(release)
+partition.add_command(skip)
+partition.add_command(resize)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import click
 
 from smena import settings as sources
+from smena.amqp.names import addresses
 from smena.book import load_books
 from smena.errors import SmenaError
+from smena.keyspace import MOST_PARTITIONS
 from smena.settings import Settings
 from workers.broker.topology_check import compare_once, declare_once
 from workers.wiring.user_path import open_user_path
@@ -26,13 +28,17 @@ def topology() -> None:
 
 @topology.command()
 @click.argument("queues", nargs=-1, required=True)
-def declare(queues: tuple[str, ...]) -> None:
+@click.option(
+    "--partitions", type=click.IntRange(1, MOST_PARTITIONS), help="They are ordered queues, cut into so many."
+)
+def declare(queues: tuple[str, ...], partitions: int | None) -> None:
     """Declare QUEUES with their dead letters and as targets of delays.
 
     For clients that publish without Smena: Smena's own publishers and workers declare what they use.
     """
     settings = _or_complain(sources.load)
-    _or_complain(lambda: declare_once(settings.amqp, queues))
+    places = addresses(queues, dict.fromkeys(queues, partitions or 0))
+    _or_complain(lambda: declare_once(settings.amqp, places))
     click.echo(f"declared {', '.join(queues)}")
 
 
@@ -45,7 +51,7 @@ def diff(queues: tuple[str, ...], management: str | None) -> None:
     Without QUEUES those of the loaded books, and the setting worker.queues, are compared.
     """
     settings = _or_complain(sources.load)
-    chosen = sorted(set(queues) or _or_complain(lambda: _known(settings)))
+    chosen = _or_complain(lambda: _known(settings, queues))
     found = _or_complain(lambda: compare_once(settings.amqp, chosen, management=management))
     for one in found:
         click.echo(f"{one.kind:8} {one.name}: {one.detail}")
@@ -60,8 +66,9 @@ def diff(queues: tuple[str, ...], management: str | None) -> None:
         click.echo("as declared")
 
 
-def _known(settings: Settings) -> set[str]:
-    return {*load_books(settings.books).queues(), *settings.worker.queues}
+def _known(settings: Settings, queues: Sequence[str]) -> list[str]:
+    registry = load_books(settings.books)
+    return addresses(sorted(queues or {*registry.queues(), *settings.worker.queues}), registry.partitions)
 
 
 def _or_complain(call: Callable[[], T]) -> T:

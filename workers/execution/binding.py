@@ -41,6 +41,10 @@ def bind_actors(
 
 
 def _needed(once: OnceRing | None, actor: BoundActor, place: str) -> OnceRing:
+    if once is None and actor.partitions is not None:
+        raise Misconfigured(
+            "an actor with `partition_by` needs PostgreSQL: set SMENA_DATABASE_URL", actor=actor.name, place=place
+        )
     if once is None:
         raise Misconfigured(
             "an actor with `once` or a session needs PostgreSQL: set SMENA_DATABASE_URL", actor=actor.name, place=place

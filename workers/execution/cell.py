@@ -81,8 +81,8 @@ class Cell:
         """Give it its suspects and hear of each; return when all have answered or it is gone."""
         try:
             for number, suspect in self.left.items():
-                delivery = suspect.attempt.delivery
-                self._talk.send(Given(number, delivery.queue, delivery.body, delivery.header))
+                delivery, turn = suspect.attempt.delivery, suspect.attempt.turn
+                self._talk.send(Given(number, delivery.queue, delivery.body, delivery.header, turn))
         except OSError:  # it died meanwhile: what it has answered is still to be read
             pass
         while self.left and (frame := self._next()) is not None:

@@ -14,6 +14,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from smena.records.turns import Turn
 from workers.middleware.evidence import Evidence
 
 What = Literal["acked", "back", "retry", "snooze", "dead", "stuck"]
@@ -31,6 +32,7 @@ class Given(msgspec.Struct, frozen=True, tag="given"):
     queue: str
     body: bytes
     header: bytes
+    turn: Turn | None = None
 
 
 class Answer(msgspec.Struct, frozen=True, tag="answer"):

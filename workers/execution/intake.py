@@ -1,9 +1,8 @@
 """Take deliveries from the consumer and send each where it belongs.
 
-Runs on the link thread, so it only decodes and sorts: a delivery that may have been settled before
-goes to the `Recall`, a plain actor's to the threads, an async one's to the event loop. What cannot
-become an attempt (bad bytes, an actor nobody here knows) goes straight to the settler. Whatever
-happens to one delivery, the next ones are served.
+Runs on the link thread, so it only decodes and sorts: what can become an attempt is admitted (`admission.py`).
+What cannot (bad bytes, an actor nobody here knows, a job of an ordered actor outside its partition) goes straight to
+the settler. Whatever happens to one delivery, the next ones are served.
 """
 
 from __future__ import annotations
@@ -13,9 +12,8 @@ from typing import Protocol
 
 from smena.amqp import codec
 from smena.backoff import Backoff
-from smena.errors import Undecodable, UnknownActor
+from smena.errors import Misplaced, Undecodable, UnknownActor
 from smena.job import Job
-from smena.telemetry import events
 from workers.broker.delivery import Delivery
 from workers.middleware.attempt import Attempt
 from workers.middleware.bound import BoundActor
@@ -44,14 +42,12 @@ class Intake:
         self,
         actors: Mapping[str, BoundActor],
         settler: Settles,
-        recall: Put | None,
-        start: Put,
+        admit: Put,
         unknown_actor_s: float,
     ) -> None:
         self._actors = actors
         self._settler = settler
-        self._recall = recall
-        self._start = start
+        self._admit = admit
         self._most_snoozes = snoozes_within(unknown_actor_s)
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
@@ -67,21 +63,19 @@ class Intake:
     def _sort(self, delivery: Delivery, job: Job) -> None:
         actor = self._actors.get(job.actor)
         if actor is None:
-            self._settler.settle_job(delivery, job, self._stranger(job))
+            self._settler.settle_job(delivery, job, stranger(job, self._most_snoozes))
             return
-        attempt = Attempt(delivery, job, actor)
-        if delivery.redelivered:
-            events.emit(events.JOB_REDELIVERED, job=job.id, actor=job.actor, attempt=job.attempt)
-        if self._recall is not None and _may_be_settled(attempt):
-            self._recall(attempt)
-        else:
-            self._start(attempt)
+        if actor.partitions is not None:
+            self._settler.settle_job(delivery, job, Dead(Misplaced.code, Misplaced(actor=job.actor)))
+            return
+        self._admit(Attempt(delivery, job, actor))
 
-    def _stranger(self, job: Job) -> Snooze | Dead:
-        """Park an unknown actor's job for a bounded time, counted in its own snoozes."""
-        if job.snoozes >= self._most_snoozes:
-            return Dead(UnknownActor.code, UnknownActor(actor=job.actor))
-        return Snooze(UNKNOWN_ACTOR_PAUSE.ceiling_s(job.snoozes + 1), UnknownActor.code)
+
+def stranger(job: Job, most_snoozes: int) -> Snooze | Dead:
+    """Park an unknown actor's job for a bounded time, counted in its own snoozes."""
+    if job.snoozes >= most_snoozes:
+        return Dead(UnknownActor.code, UnknownActor(actor=job.actor))
+    return Snooze(UNKNOWN_ACTOR_PAUSE.ceiling_s(job.snoozes + 1), UnknownActor.code)
 
 
 def snoozes_within(bound_s: float) -> int:
@@ -91,9 +85,3 @@ def snoozes_within(bound_s: float) -> int:
         count += 1
         waited_s += UNKNOWN_ACTOR_PAUSE.ceiling_s(count)
     return count
-
-
-def _may_be_settled(attempt: Attempt) -> bool:
-    """Say whether this can be a second copy: only a delivery that went round before can."""
-    job = attempt.job
-    return attempt.delivery.redelivered or job.attempt > 1 or job.snoozes > 0

@@ -49,11 +49,11 @@ class NextMessages:
         try:
             self._settler.put(self._after(delivery, job, outcome))
         except Exception as refused:  # noqa: BLE001 - whatever it is, this message cannot be made
-            self._settler.put(self._dead(delivery, job, _cannot_go_on(refused)))
+            self._settler.put(self.dead(delivery, job, _cannot_go_on(refused)))
 
     def settle_raw(self, delivery: Delivery, outcome: Dead) -> None:
         """Settle a delivery that could not be decoded: its bytes become the dead letter."""
-        self._settler.put(self._dead(delivery, None, outcome))
+        self._settler.put(self.dead(delivery, None, outcome))
 
     def resume(self, attempt: Attempt, settled: Settled) -> None:
         """Settle a second copy of an attempt with the message that the first one stored."""
@@ -61,7 +61,7 @@ class NextMessages:
         try:
             pending = Pending(attempt.delivery, stored_outgoing(settled.message), settled.message.kind, job)
         except Exception as refused:  # noqa: BLE001 - a row that nobody here wrote: the job must not wait for ever
-            pending = self._dead(attempt.delivery, job, _cannot_go_on(refused))
+            pending = self.dead(attempt.delivery, job, _cannot_go_on(refused))
         pending.key, pending.written = (job.id, job.attempt), True
         pending.instead = self._letter_for(attempt.delivery, job)
         self._settler.put(pending)
@@ -80,7 +80,7 @@ class NextMessages:
                 events.emit(event, **pending.facts(), delay_s=round(delay_s, 3), why=why)
                 return pending
             case Dead():
-                return self._dead(delivery, job, outcome)
+                return self.dead(delivery, job, outcome)
 
     def _sendable(self, job: Job, delay_s: float) -> Outgoing:
         """Return the job's message; raise `Unsendable` now for what the publisher would find out later."""
@@ -89,9 +89,10 @@ class NextMessages:
         return outgoing
 
     def _letter_for(self, delivery: Delivery, job: Job) -> Callable[[SmenaError], Outgoing]:
-        return lambda error: self._dead(delivery, job, _cannot_go_on(error)).outgoing
+        return lambda error: self.dead(delivery, job, _cannot_go_on(error)).outgoing
 
-    def _dead(self, delivery: Delivery, job: Job | None, outcome: Dead) -> Pending:
+    def dead(self, delivery: Delivery, job: Job | None, outcome: Dead) -> Pending:
+        """Return the dead letter of a delivery, and tell of the death."""
         death = self._death(delivery, job, outcome)
         letter = self._publisher.dead_letter(delivery.queue, delivery.body, _readable(delivery), death)
         pending = Pending(delivery, letter, "dead", job)

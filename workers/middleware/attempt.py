@@ -7,6 +7,7 @@ from typing import Any, Final
 from smena.book.actor import ExpiryHandler
 from smena.context import Context
 from smena.job import Job
+from smena.records.turns import Turn
 from workers.broker.delivery import Delivery
 from workers.middleware.bound import BoundActor
 from workers.middleware.stopwatch import UNWATCHED
@@ -23,20 +24,22 @@ class Attempt:
     ``began`` becomes true when the actor's own code starts, so that a ring can tell a failure of the
     actor from its own. ``due_s`` (monotonic) and ``bound`` say until when it may run and why, where that is limited;
     ``watch`` is that of the seat that runs it. ``losses`` counts how often its connection was lost under it.
-    ``target`` is what is called: the actor, or its expiry handler.
+    ``target`` is what is called: the actor, or its expiry handler. ``turn`` is under what a job of a partition takes
+    effect, and None for any other.
     """
 
     __slots__ = (
         "actor", "args", "began", "bound", "context", "delivery", "due_s", "job", "kwargs", "losses",
-        "session", "target", "watch"
+        "session", "target", "turn", "watch"
     )  # fmt: skip
 
     context: Context
 
-    def __init__(self, delivery: Delivery, job: Job, actor: BoundActor) -> None:
+    def __init__(self, delivery: Delivery, job: Job, actor: BoundActor, turn: Turn | None = None) -> None:
         self.delivery = delivery
         self.job = job
         self.actor = actor
+        self.turn = turn
         self.args: tuple[Any, ...] = job.args
         self.kwargs: dict[str, Any] = job.kwargs
         self.began = False
@@ -58,6 +61,6 @@ class Attempt:
 
     def again(self) -> Attempt:
         """Return the same delivery as it came, to be run once more from the start."""
-        again = Attempt(self.delivery, self.job, self.actor)
+        again = Attempt(self.delivery, self.job, self.actor, self.turn)
         again.losses = self.losses
         return again

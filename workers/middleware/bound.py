@@ -19,8 +19,8 @@ class BoundActor:
     """
 
     __slots__ = (
-        "accepts", "async_call", "call", "fn", "grace_s", "injects", "is_async", "name", "on_expired", "once", "policy",
-        "soft_s",
+        "accepts", "async_call", "call", "fn", "grace_s", "injects", "is_async", "name", "on_expired", "once",
+        "partitions", "policy", "soft_s",
     )  # fmt: skip
 
     def __init__(self, actor: Actor[..., Any, ...], policy: RetryPolicy, time: TimePolicy = NO_LIMIT) -> None:
@@ -29,6 +29,7 @@ class BoundActor:
         self.accepts = actor.accepts
         self.injects = actor.injects
         self.once = actor.once
+        self.partitions = actor.partitions
         self.is_async = actor.is_async
         self.on_expired = actor.on_expired
         self.policy = policy
@@ -40,4 +41,4 @@ class BoundActor:
     def needs_transaction(self) -> bool:
         """Say whether the job runs inside a transaction that a ring opens."""
         wanted = (*self.injects, *(self.on_expired.injects if self.on_expired is not None else ()))
-        return self.once is not None or any(each != "context" for each in wanted)
+        return self.once is not None or self.partitions is not None or any(each != "context" for each in wanted)

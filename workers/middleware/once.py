@@ -2,7 +2,8 @@
 
 An actor that declares ``once`` or asks for a session runs inside a transaction that this ring opens
 and commits. With ``once`` the key is written first, in that same transaction: key and effect commit
-together or not at all, and a later copy of the job finds the key and is done without running.
+together or not at all, and a later copy of the job finds the key and is done without running. A job of an ordered
+actor always has a key, and commits only in its turn.
 
 Guards fail closed. As long as the actor's own code has not begun, a database that cannot be reached
 makes the job `Returned`, and a key held by another copy makes it snooze: neither spends an attempt. Nor does
@@ -55,7 +56,7 @@ class OnceRing:
                 if key is None:
                     with self._once.transaction() as session:
                         return _done(body(session))
-                ran = self._once.run(key, body)
+                ran = self._once.run(key, body, attempt.turn)
             except Exception as error:  # noqa: BLE001 - judged, and raised again unless it is the guard's own
                 return self._undecided(error, attempt)
             return _found(key, ran.result) if ran.found else _done(ran.result)
@@ -76,7 +77,7 @@ class OnceRing:
                 if key is None:
                     async with self._once.atransaction() as session:
                         return _done(await body(session))
-                ran = await self._once.arun(key, body)
+                ran = await self._once.arun(key, body, attempt.turn)
             except Exception as error:  # noqa: BLE001 - judged, and raised again unless it is the guard's own
                 return self._undecided(error, attempt)
             return _found(key, ran.result) if ran.found else _done(ran.result)
@@ -106,11 +107,11 @@ class OnceRing:
 
 
 def _key(attempt: Attempt) -> OnceKey | None:
-    actor = attempt.actor
-    if actor.once is None:
-        return None
-    key = actor.once(*attempt.args, **attempt.kwargs)
-    return None if key is None else OnceKey(actor.name, key, attempt.job.id)
+    actor, job = attempt.actor, attempt.job
+    key = None if actor.once is None else actor.once(*attempt.args, **attempt.kwargs)
+    if key is None and actor.partitions is not None:
+        key = f"job:{job.id}"  # a copy must not run after those that came later
+    return None if key is None else OnceKey(actor.name, key, job.id)
 
 
 def _result(outcome: Outcome) -> Any:

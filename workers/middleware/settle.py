@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from workers.middleware.attempt import Attempt
-from workers.middleware.outcome import Dead, Done, Outcome, Retry, Returned, Snooze
+from workers.middleware.outcome import Dead, Done, Lost, Outcome, Retry, Returned, Snooze
 from workers.middleware.rings import AsyncCall, Call
 from workers.middleware.verdict import Judge
 
@@ -73,5 +73,7 @@ class Settle:
                 self._settler.settle(attempt, outcome)
             case Returned():
                 return
+            case Lost() if attempt.turn is not None:
+                attempt.delivery.give_back()  # it is the next owner's to run: our ack could still reach the broker
             case _:
                 attempt.delivery.ack()

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from smena.amqp.names import dead_queue, lost_queue, work_queue
+from smena.amqp.names import addresses, dead_queue, lost_queue, parts, work_queue
 from smena.clock import Deadline
 from smena.guarantees.solo import Solo
 from smena.lifecycle import Loop
@@ -37,6 +37,7 @@ class Sampler(Loop):
         prefix: str,
         board: Board,
         *,
+        partitions: Mapping[str, int] | None = None,
         every_s: float = EVERY_S,
     ) -> None:
         super().__init__("sampler", self._round, self._failed)
@@ -45,6 +46,7 @@ class Sampler(Loop):
         self._outbox_waiting = outbox_waiting
         self._queues = tuple(queues)
         self._prefix = prefix
+        self._partitions = partitions or {}
         self._every_s = every_s
         self._figures: dict[str, dict[str, float]] = {}
         self._is_behind = False
@@ -67,14 +69,15 @@ class Sampler(Loop):
         events.loop_failed(loop, error)
 
     def _sampled(self) -> dict[str, dict[str, float]]:
-        work = {work_queue(self._prefix, queue): queue for queue in self._queues}
+        places = addresses(self._queues, self._partitions)
+        work = {work_queue(self._prefix, place): parts(place)[0] for place in places}
         dead = {dead_queue(self._prefix, queue): queue for queue in self._queues}
         lost = {lost_queue(self._prefix): "lost"}
         depths = self._depths_of([*work, *dead, *lost])
         rows, lag_s = self._outbox_waiting()
         self._tell_if_behind(rows, lag_s)
         return {
-            metric.BACKLOG.name: {queue: depths[name] for name, queue in work.items() if name in depths},
+            metric.BACKLOG.name: _by_queue(work, depths),
             metric.DEAD_LETTERS.name: {q: depths[name] for name, q in (dead | lost).items() if name in depths},
             metric.OUTBOX_WAITING.name: {"": rows},
             metric.OUTBOX_LAG.name: {"": lag_s},
@@ -85,3 +88,12 @@ class Sampler(Loop):
         was, self._is_behind = self._is_behind, lag_s > BEHIND_S
         if self._is_behind and not was:
             events.emit(events.RELAY_FELL_BEHIND, rows=rows, oldest_s=round(lag_s, 1))
+
+
+def _by_queue(work: Mapping[str, str], depths: Mapping[str, int]) -> dict[str, float]:
+    """Return the depth of each queue that is there, its partitions together."""
+    counted: dict[str, float] = {}
+    for name, queue in work.items():
+        if name in depths:
+            counted[queue] = counted.get(queue, 0) + depths[name]
+    return counted

@@ -101,6 +101,7 @@ def _sampler(settings: Settings, database: Database, link: Connection, queues: l
         queues,
         settings.amqp.prefix,
         board,
+        partitions=load_books(settings.books).partitions,
     )
 
 

@@ -152,7 +152,7 @@ class CellProcess(WorkerProcess):
         if actor is None:
             delivery.give_back()
         else:
-            self._start(Attempt(delivery, job, actor))
+            self._start(Attempt(delivery, job, actor, given.turn))
 
     def _build_settling(self) -> None:
         self._settles = Outcomes(self._talk)

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from smena.amqp import faults as amqp_faults
 from smena.amqp.link import Connection, LinkThread
+from smena.amqp.names import addresses
 from smena.amqp.publisher import Publisher
 from smena.book import Registry, bound, load_books
 from smena.book.time_limit import LimitDefaults, time_policy
@@ -36,6 +37,7 @@ from workers.broker import consumer_timeout, topology_check
 from workers.broker.consumer import Consumer, Deliver
 from workers.broker.prefetch import Prefetch
 from workers.broker.source import work
+from workers.execution.admission import Admission
 from workers.execution.binding import bind_actors
 from workers.execution.brake import Brake
 from workers.execution.claim_keeper import ClaimKeeper
@@ -43,6 +45,8 @@ from workers.execution.coroutines import Coroutines
 from workers.execution.intake import Intake
 from workers.execution.loop_watch import LoopWatch
 from workers.execution.nextmessage import NextMessages
+from workers.execution.ordered.groups import Desks
+from workers.execution.ordered.outcomes import Outcomes
 from workers.execution.pace import Pace
 from workers.execution.pool import Pool
 from workers.execution.recall import Recall
@@ -50,6 +54,7 @@ from workers.execution.resources import OpenResources
 from workers.execution.seat import Seat
 from workers.execution.settler import Settler
 from workers.execution.slots import Slots
+from workers.execution.sources import Sources
 from workers.execution.tally_line import TallyLine
 from workers.execution.tick_ends import TickEnds
 from workers.execution.time_watch import TimeWatch
@@ -68,12 +73,13 @@ from workers.process.mishaps import Mishaps
 from workers.process.orders import Orders
 from workers.process.recorder import FlightRecorder
 from workers.roles.pulse import Pulse
-from workers.wiring import aftermath, shards
+from workers.wiring import aftermath, ordered, shards
 from workers.wiring import pool as pool_program
 from workers.wiring.role import Role, Ticking, check_schema, live, unreachable
 
-POOL_SPARE: Final = 5
-"""Database connections beside one for each thread: settler, recall, pulse, the keeper of claims, and one more."""
+POOL_SPARE: Final = 6
+"""Database connections beside one for each thread: settler, recall, pulse, the keepers of claims and of keys, and one
+more."""
 
 
 def preload(settings: Settings) -> None:
@@ -127,6 +133,7 @@ class WorkerProcess:
         self._keeper: ClaimKeeper | None = None
         self._done: Callable[[Attempt], None] = ack
         self._tick_ends: TickEnds | None = None
+        self._ordered: ordered.Parts | None = None
         self._build_link()
         self._build_runners()
         self._build_settling()
@@ -145,6 +152,7 @@ class WorkerProcess:
             *self._after.services,
             self._recall,
             self._keeper,
+            *([] if self._ordered is None else self._ordered.services),
             self._pool,
             self._slots,
             self._coroutines,
@@ -154,12 +162,14 @@ class WorkerProcess:
             tally_line,
             self._time_watch,
         ]
+        partitions = [] if self._ordered is None else [self._ordered.ordered]
+        lines = [self._consuming, *([] if self._ordered is None else [self._ordered.connection])]
         self._worker = Worker(
-            [*self._after.lives, self._link, self._consuming, self._publishing, self._publisher],
+            [*self._after.lives, self._link, *lines, self._publishing, self._publisher],
             [service for service in services if service is not None],
             settler=self._settler,
-            runners=[*self._before_start, self._slots, self._coroutines],
-            source=self._consumer,
+            runners=[*partitions, *self._before_start, self._slots, self._coroutines],
+            source=Sources(self._consumer, partitions),
         )
         loops: dict[str, Ticking] = {
             "link": self._link,
@@ -171,6 +181,7 @@ class WorkerProcess:
             **({} if self._recall is None else {"recall": self._recall}),
             **({} if self._keeper is None else {"claim-keeper": self._keeper}),
             **({} if self._tick_ends is None else {"tick-ends": self._tick_ends}),
+            **({} if self._ordered is None else {"key-keeper": self._ordered.keeper}),
         }
         return Role(
             self._worker,
@@ -213,21 +224,23 @@ class WorkerProcess:
         backlog, hold = self._settings.worker.settle_backlog, partial(self._hold, "settle backlog")
         self._settler = Settler(self._publisher, settlements, backlog, hold)
         self._messages = NextMessages(self._publisher, self._settler, self._name, SYSTEM)
-        self._settles: SettlesOutcomes = self._messages
         if self._database is not None:
             self._tick_ends = TickEnds(Endings(self._database))
             self._done = self._tick_ends.done
+        self._desks = Desks()
+        outcomes = Outcomes(self._messages, self._desks)
+        self._settles: SettlesOutcomes = outcomes
         after = aftermath.build(
             self._database,
             self._body,
-            self._messages,
+            outcomes,
             self._board,
             self._start,
             self._done,
             self._settings.amqp.heartbeat_s,
             self._shared_strikes(),
         )
-        self._recall = None if settlements is None else Recall(settlements, self._messages, after.put)
+        self._recall = None if settlements is None else Recall(settlements, outcomes, after.put)
         self._before_start = [*([] if self._recall is None else [self._recall]), *after.runners]
         self._after = after
 
@@ -263,8 +276,27 @@ class WorkerProcess:
 
     def _build_intake(self) -> None:
         look_up = self._after.put if self._recall is None else self._recall.put
-        intake = Intake(self._actors, self._messages, look_up, self._start, self._settings.worker.unknown_actor_s)
+        admission = Admission(look_up, self._start)
+        intake = Intake(self._actors, self._messages, admission.admit, self._settings.worker.unknown_actor_s)
+        self._build_ordered(admission)
         self._build_consumer(intake.deliver)
+
+    def _build_ordered(self, admission: Admission) -> None:
+        queues = {queue: count for queue, count in self._registry.partitions.items() if queue in self._queues}
+        if queues and self._database is not None:
+            self._ordered = ordered.build(
+                self._settings,
+                queues,
+                self._database,
+                self._link,
+                self._desks,
+                self._messages,
+                self._settler,
+                self._actors,
+                admission.admit,
+                self._board,
+                self._name,
+            )
 
     def _build_consumer(self, deliver: Deliver) -> None:
         prefix, worker = self._settings.amqp.prefix, self._settings.worker
@@ -272,7 +304,7 @@ class WorkerProcess:
         places = worker.threads * (False in kinds) + worker.concurrency * (True in kinds)
         prefetch = Prefetch(places, worker.prefetch_max)
         self._consumer = Consumer(self._consuming, work(prefix, self._queues), deliver, prefix, prefetch)
-        self._brake = Brake(self._consumer)
+        self._brake = Brake(Sources(self._consumer, [] if self._ordered is None else [self._ordered.ordered]))
 
     def _context_maker(self, once: Once | None) -> MakeContext:
         resources = self._registry.resources
@@ -309,7 +341,7 @@ class WorkerProcess:
     def _check(self) -> None:
         if self._database is not None:
             check_schema(self._database)
-        topology_check.check(self._settings.amqp, self._queues)
+        topology_check.check(self._settings.amqp, addresses(self._queues, self._registry.partitions))
         consumer_timeout.check(self._settings.amqp, longest_runs(self._registry, self._queues, self._settings.worker))
 
     def _unreachable(self, pulse: Pulse | None) -> list[str]:

@@ -1,0 +1,96 @@
+"""Guarantee 5 on a real fleet: jobs of one key take effect in the order of their sending, whatever happens."""
+
+import os
+import signal
+from collections import defaultdict
+
+import psycopg
+import pytest
+from click.testing import CliRunner
+
+from smena.amqp import names
+from smena.job import Job
+from tests.acceptance.fleet.real import RealFleet
+from tests.acceptance.jobs import ordered
+from tests.fixtures.eventually import eventually
+from tests.fixtures.fix_broker import BrokerView
+from workers.cli import main
+
+KEYS = [f"key-{number}" for number in range(8)]
+
+
+@pytest.fixture
+def fleet(real_fleet: RealFleet, broker: BrokerView) -> RealFleet:
+    broker.knows("ordered", *(names.address("ordered", partition) for partition in range(4)))
+    with psycopg.connect(real_fleet.database_url) as database:
+        database.execute(ordered.CREATE)
+    return real_fleet
+
+
+def up(fleet: RealFleet, processes: int = 2, **settings: object) -> None:
+    fleet.up(roles="worker,archivist", processes=processes, books=ordered.__name__, partitions_lease_s=3, **settings)
+    fleet.wait_ready_workers(processes)
+
+
+def moves(fleet: RealFleet) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = defaultdict(list)
+    for key, number in fleet.rows("SELECT key, number FROM moves ORDER BY seq"):
+        found[key].append(number)
+    return found
+
+
+def count(fleet: RealFleet) -> int:
+    return int(fleet.rows("SELECT count(*) FROM moves")[0][0])
+
+
+def stream(size: int) -> list[Job]:
+    """Return jobs of all keys in turn; every seventh fails twice."""
+    return [ordered.move.message(key, number, 2 if number % 7 == 3 else 0) for number in range(size) for key in KEYS]
+
+
+def test_order_survives_retries_kills_and_hand_overs(fleet: RealFleet) -> None:
+    sent = stream(40)
+    fleet.send(*sent[: len(sent) // 2])
+    up(fleet)
+    eventually(lambda: count(fleet) > len(sent) // 8, timeout_s=30)
+    os.kill(next(iter(fleet.pids("worker").values())), signal.SIGKILL)
+    fleet.send(*sent[len(sent) // 2 :])
+    eventually(lambda: count(fleet) > len(sent) // 2, timeout_s=60)
+    fleet.signal(signal.SIGTTIN)  # a third one takes its share over
+    eventually(lambda: count(fleet) == len(sent), timeout_s=60)
+    assert moves(fleet) == {key: list(range(40)) for key in KEYS}
+    eventually(lambda: fleet.rows("SELECT count(*) FROM smena.key_parked") == [(0,)])
+    fleet.signal(signal.SIGTERM)
+    assert fleet.exit_code() == 0
+
+
+def test_a_death_blocks_its_key_or_is_skipped_and_other_keys_go_on(fleet: RealFleet) -> None:
+    up(fleet, processes=1)
+    fleet.send(
+        ordered.breaks.message("blocked", 0),
+        ordered.breaks_off.message("skipped", 0),
+        *(ordered.move.message(key, 1) for key in ("blocked", "skipped", "other")),
+    )
+    eventually(lambda: moves(fleet) == {"skipped": [1], "other": [1]})
+    eventually(lambda: fleet.rows("SELECT reason FROM smena.dead_letters") == [("broken",)])
+    waiting = "SELECT key, why, reason, due_at FROM smena.key_holds"
+    ((key, why, reason, due_at),) = fleet.rows(waiting)
+    assert (key, why, due_at) == ("blocked", "blocked", None)
+    assert reason.startswith("broken")
+    eventually(lambda: fleet.rows("SELECT count(*) FROM smena.key_parked") == [(2,)])
+    assert [event["key"] for event in fleet.events("key.blocked")] == ["blocked"]
+
+    operate(fleet, "release", "ordered", "blocked")  # one more try, which ends as the first did
+    eventually(lambda: len(fleet.events("key.blocked")) == 2)
+    eventually(lambda: "1 key(s) wait" in operate(fleet, "keys"))
+    operate(fleet, "skip", "ordered", "blocked")
+    eventually(lambda: moves(fleet)["blocked"] == [1])
+    eventually(lambda: "0 key(s) wait" in operate(fleet, "keys"))
+    assert fleet.rows("SELECT reason, attempt FROM smena.dead_letters") == [("broken", 1)] * 2
+
+
+def operate(fleet: RealFleet, *command: str) -> str:
+    environment = {"SMENA_DATABASE_URL": fleet.database_url}
+    ended = CliRunner().invoke(main, ["partition", *command], env=environment)
+    assert ended.exit_code == 0, ended.output
+    return ended.output

@@ -1,0 +1,126 @@
+"""Consume the partitions that are this process's, on one connection.
+
+The connection is its own: a process that finds a lease lost drops the socket, so that nothing it still holds can be
+acked, and the broker gives all of it to the next owner at once. Its heartbeat is at most a third of the lease, for the
+broker lets a frozen consumer go after three of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from smena.amqp.link import Connection
+from smena.amqp.topology import Declarer
+from workers.broker.delivery import Drops
+from workers.broker.partition_channel import Partition, PartitionChannel
+from workers.broker.source import partition_source
+
+
+class PartitionConsumer:
+    """The channels of all partitions; every public method may be called from any thread."""
+
+    def __init__(self, connection: Connection, prefix: str, prefetch: int) -> None:
+        self._connection = connection
+        self._prefix = prefix
+        self._prefetch = prefetch
+        self._declarer = Declarer(connection, prefix)
+        self._drops = Drops()
+        self._channels: dict[tuple[str, int], PartitionChannel] = {}
+        self._is_held = False
+
+    def start(self) -> None:
+        """Follow the connection."""
+        self._connection.listen(self)
+
+    def take(self, queue: str, number: int, partition: Partition) -> None:
+        """Consume a partition until it is let go."""
+        self.post(lambda: self._take(queue, number, partition))
+
+    def let_go(self, queue: str, number: int, done: Callable[[], object]) -> None:
+        """Let a partition go; ``done`` is called on the link thread when the broker has all of it back."""
+        self.post(lambda: self._let_go(queue, number, done))
+
+    def drop(self, queue: str, number: int) -> None:
+        """Drop the socket: a partition may be another's, and all that is in hand of it must be worth nothing."""
+        self.post(lambda: self._drop(queue, number))
+
+    def hold(self, queue: str, number: int, *, holding: bool) -> None:
+        """Take nothing more of one partition for now, or go on."""
+        self.post(lambda: self._hold(queue, number, holding=holding))
+
+    def pause(self) -> None:
+        """Take nothing more of any, for now."""
+        self.post(lambda: self._hold_all(holding=True))
+
+    def resume(self) -> None:
+        """Go on."""
+        self.post(lambda: self._hold_all(holding=False))
+
+    # --- what `Tags` and the channels need of the link ------------------------------------------
+
+    def post(self, call: Callable[[], object]) -> None:
+        """Have a call made on the link thread."""
+        self._connection.thread.post(call)
+
+    def later(self, delay_s: float, call: Callable[[], object]) -> None:
+        """Have a call made on the link thread after a while."""
+        self._connection.thread.loop.call_later(delay_s, call)
+
+    def write(self, data: bytes) -> None:
+        """Send frames at the end of this pass."""
+        self._connection.write(data)
+
+    # --- told by the connection -----------------------------------------------------------------
+
+    def connection_up(self) -> None:
+        """Subscribe to all."""
+        for channel in self._channels.values():
+            channel.open()
+
+    def connection_down(self, _reason: str) -> None:
+        """Forget all channels."""
+        for channel in list(self._channels.values()):
+            channel.lost()
+
+    def connection_unblocked(self) -> None:
+        """Do nothing: consuming is never blocked."""
+
+    # --- on the link thread -----------------------------------------------------------------------
+
+    def _take(self, queue: str, number: int, partition: Partition) -> None:
+        source = partition_source(self._prefix, queue, number)
+        channel = PartitionChannel(
+            self._connection, self, self._declarer, self._drops, source, self._prefetch, partition
+        )
+        self._channels[queue, number] = channel
+        channel.hold(holding=self._is_held)
+        channel.open()
+
+    def _let_go(self, queue: str, number: int, done: Callable[[], object]) -> None:
+        channel = self._channels.get((queue, number))
+        if channel is None:
+            done()
+            return
+
+        def closed() -> None:
+            if self._channels.get((queue, number)) is channel:
+                del self._channels[queue, number]
+            done()
+
+        channel.close(closed)
+
+    def _drop(self, queue: str, number: int) -> None:
+        channel = self._channels.pop((queue, number), None)
+        if channel is not None:
+            channel.abandon()
+            self._connection.drop("a partition's lease was lost")
+
+    def _hold(self, queue: str, number: int, *, holding: bool) -> None:
+        channel = self._channels.get((queue, number))
+        if channel is not None:
+            channel.hold(holding=holding or self._is_held)
+
+    def _hold_all(self, *, holding: bool) -> None:
+        self._is_held = holding
+        for channel in self._channels.values():
+            channel.hold(holding=holding)

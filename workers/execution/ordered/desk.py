@@ -1,0 +1,338 @@
+"""Work one partition while it is ours.
+
+What comes from the broker is sorted into lines (`lines.py`), what may run is handed to the rings, and what they decide
+is collected here until the keeper has written it (`keeper.py`). Only then is a message acked; so whatever is not acked
+when this process ends is decided anew by the next owner.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from smena.amqp import codec
+from smena.clock import Clock
+from smena.errors import IdReused, Misplaced, SmenaError, Undecodable
+from smena.job import Job
+from smena.keyspace import partition_of
+from smena.records.held_keys import Changes, Hold, Message, Parked, Place, Waiting, Written
+from smena.records.turns import Turn
+from workers.broker.delivery import Delivery
+from workers.execution.intake import stranger
+from workers.execution.ordered.decisions import Decisions
+from workers.execution.ordered.item import Item, lent_item, message_of, parked_item
+from workers.execution.ordered.lines import NEVER, Lines
+from workers.execution.pending import Pending
+from workers.middleware.attempt import Attempt
+from workers.middleware.bound import BoundActor
+from workers.middleware.outcome import Dead, Retry, Snooze
+
+RETURNED_PAUSE_S: Final = 1.0
+"""How long a job waits that was given back while the partition stays ours."""
+
+
+class Settles(Protocol):
+    """What is needed of the settler for what has no key, or is none of the key's jobs."""
+
+    def settle_job(self, delivery: Delivery, job: Job, outcome: Dead) -> None:
+        """Settle a job that is not to run."""
+
+    def settle_raw(self, delivery: Delivery, outcome: Dead) -> None:
+        """Settle a delivery that could not be decoded."""
+
+
+class Consuming(Protocol):
+    """What consumes partitions."""
+
+    def hold(self, queue: str, number: int, *, holding: bool) -> None:
+        """Take nothing more of one for now, or go on."""
+
+    def let_go(self, queue: str, number: int, done: Callable[[], object]) -> None:
+        """Let one go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """What all desks of a process have in common."""
+
+    actors: Mapping[str, BoundActor]
+    admit: Callable[[Attempt], None]
+    decisions: Decisions
+    settles: Settles
+    publish: Callable[[Pending], None]
+    """Take a dead letter whose settlement is written."""
+    consumer: Consuming
+    cue: Callable[[], None]
+    """Wake the keeper."""
+    clock: Clock
+    most_snoozes: int
+    most_parked: int
+
+
+@dataclass(slots=True)
+class Batch:
+    """What the keeper is to write for a desk."""
+
+    holds: list[tuple[Item, Hold]] = field(default_factory=list)
+    behind: list[tuple[Item, Message]] = field(default_factory=list)
+    over: list[Parked] = field(default_factory=list)
+    deaths: list[tuple[Item, Pending]] = field(default_factory=list)
+    looks: list[str] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.holds or self.behind or self.over or self.deaths or self.looks)
+
+    def changes(self) -> Changes:
+        """Return it as the tables take it."""
+        return Changes(
+            [hold for _, hold in self.holds],
+            [message for _, message in self.behind],
+            self.over,
+            [(pending.attempt(), pending.stored()) for _, pending in self.deaths],
+            self.looks,
+        )
+
+
+class Desk:
+    """One partition; for all threads."""
+
+    def __init__(self, place: Place, partitions: int, floor: Floor) -> None:
+        self.place = place
+        self.alive = True
+        self._partitions = partitions
+        self._floor = floor
+        self._lock = threading.Lock()
+        self._lines = Lines()
+        self._batch = Batch()
+        self._is_writing = False
+        self._parked = 0
+        self._is_full = False
+        self._closed: Callable[[], None] | None = None
+
+    # --- from the broker, on the link thread ----------------------------------------------------
+
+    def deliver(self, deliveries: list[Delivery]) -> None:
+        """Take messages, in the order of the queue."""
+        for delivery in deliveries:
+            item = self._item(delivery)
+            if item is None:
+                continue
+            with self._lock:
+                ready = self._lines.arrive(item) if self.alive else None
+                is_behind = bool(self._lines.behind)
+            if ready is not None:
+                self._start(ready)
+            if is_behind:
+                self._floor.cue()
+
+    def channel_lost(self) -> None:
+        """Forget what has not started: it comes again, on the next channel."""
+        with self._lock:
+            self._lines.forget_lent()
+
+    def _item(self, delivery: Delivery) -> Item | None:
+        """Return what lies in its key's partition; settle what does not belong here."""
+        try:
+            job = codec.decode(delivery.body, delivery.properties, delivery.queue)
+        except Undecodable as error:
+            self._floor.settles.settle_raw(delivery, Dead(error.code, error))
+            return None
+        key, actor = job.partition_key, self._floor.actors.get(job.actor)
+        is_ours = key is not None and partition_of(key, self._partitions) == self.place.partition
+        if key is None or not is_ours or (actor is not None and actor.partitions is None):
+            misplaced = Misplaced(actor=job.actor, queue=delivery.queue)
+            self._floor.settles.settle_job(delivery, job, Dead(Misplaced.code, misplaced))
+            return None
+        return lent_item(delivery, job, key)
+
+    # --- from the rings, on any thread ----------------------------------------------------------
+
+    def settle(self, attempt: Attempt, outcome: Retry | Snooze | Dead) -> None:
+        """Take over a job that did not take effect."""
+        with self._lock:
+            item = self._lines.running(attempt.job.partition_key or "")
+        if item is not None and item.job.id == attempt.job.id:
+            self._decide(item, attempt.delivery, outcome)
+
+    def settled(self, item: Item, tag: int) -> None:
+        """Hear of an item's ack, or of its return."""
+        if tag > 0:
+            item.ack()
+        with self._lock:
+            ready = None
+            if tag > 0:
+                ready = self._lines.is_over(item)
+            else:
+                self._lines.returned(item, self._floor.clock.monotonic() + RETURNED_PAUSE_S)
+            must_wake = bool(self._lines.over) or tag < 0 or self._closed is not None
+        if ready is not None:
+            self._start(ready)
+        if must_wake:
+            self._floor.cue()
+
+    def _start(self, item: Item) -> None:
+        job, actor = item.job, self._floor.actors.get(item.job.actor)
+        delivery = item.delivery(self, self._floor.clock.monotonic())
+        if actor is None:
+            self._decide(item, delivery, stranger(job, self._floor.most_snoozes))
+            return
+        row = None if item.parked is None else item.parked.seq
+        self._floor.admit(Attempt(delivery, job, actor, Turn(self.place.term, row)))
+
+    def _decide(self, item: Item, delivery: Delivery, outcome: Retry | Snooze | Dead) -> None:
+        actor = self._floor.actors.get(item.job.actor)
+        on_dead = "block" if actor is None or actor.partitions is None else actor.partitions.on_dead
+        decided = self._floor.decisions.of(item, delivery, outcome, on_dead)
+        with self._lock:
+            if not self.alive:
+                return
+            if isinstance(decided, Pending):
+                self._batch.deaths.append((item, decided))
+            elif self._lines.hold(item):
+                self._batch.holds.append((item, decided))
+        self._floor.cue()
+
+    # --- for the keeper -------------------------------------------------------------------------
+
+    def load(self, waiting: Sequence[Waiting], parked: int) -> None:
+        """Take over what a former owner left."""
+        with self._lock:
+            self._parked = parked
+            self._lines.load(waiting, self._floor.clock.monotonic())
+
+    def take(self) -> Batch:
+        """Return what is to be written now, and start what was returned and is due; `written` or `failed` follows."""
+        with self._lock:
+            batch, self._batch = self._batch, Batch()
+            looks, ready = self._lines.due(self._floor.clock.monotonic())
+            batch.looks += looks
+            behind, self._lines.behind = self._lines.behind, []
+            batch.over, self._lines.over = [*batch.over, *self._lines.over], []
+            if self._lines.is_closing:
+                behind, batch.behind = [], []  # the broker gets them back
+            self._is_writing = bool(batch or behind)
+        for item in ready:
+            self._start(item)
+        for item in behind:
+            self._park(item, batch)
+        return batch
+
+    def _park(self, item: Item, batch: Batch) -> None:
+        try:
+            batch.behind.append((item, message_of(item.job)))
+        except SmenaError as error:
+            if item.lent is not None:
+                self._floor.settles.settle_job(item.lent, item.job, Dead(error.code, error))
+
+    def written(self, batch: Batch, written: Written) -> None:
+        """Go on from what is durable now."""
+        place, now_s = self.place, self._floor.clock.monotonic()
+        ready: list[Item] = []
+        with self._lock:
+            for item, hold in batch.holds:
+                self._lines.held(item, NEVER if hold.wait_s is None else now_s + hold.wait_s)
+            for key, parked in written.heads.items():
+                head = None if parked is None else self._head(parked)
+                found = self._lines.found(key, head)
+                if found is not None:
+                    ready.append(found)
+            self._parked += written.parked - len(batch.over)
+            self._is_writing = False
+        for item, _hold in batch.holds:
+            item.ack()
+        for item, _message in batch.behind:
+            self._ack_parked(item, written.copies.get(item.job.id))
+        for _item, pending in batch.deaths:
+            pending.written = True
+            self._floor.publish(pending)
+        for item in ready:
+            self._start(item)
+        self._hold_when_full(place)
+
+    def failed(self, batch: Batch) -> None:
+        """Keep what could not be written for the next time."""
+        with self._lock:
+            kept = self._batch
+            self._batch = Batch(
+                [*batch.holds, *kept.holds],
+                [*batch.behind, *kept.behind],
+                [*batch.over, *kept.over],
+                [*batch.deaths, *kept.deaths],
+                [*batch.looks, *kept.looks],
+            )
+            self._is_writing = False
+
+    def release(self, keys: Sequence[str]) -> None:
+        """Let these keys go on."""
+        with self._lock:
+            for key in keys:
+                self._lines.release(key, self._floor.clock.monotonic())
+
+    def _head(self, parked: Parked) -> Item:
+        key, place = parked.message.key, self.place
+        return parked_item(parked, place.queue, place.partition, may_have_run=self._lines.is_inherited(key))
+
+    def _ack_parked(self, item: Item, kept: bytes | None) -> None:
+        if kept is not None and codec.holds_another_job(kept, item.job) and item.lent is not None:
+            self._floor.settles.settle_job(item.lent, item.job, Dead(IdReused.code, IdReused(job=item.job.id)))
+        else:
+            item.ack()
+
+    def _hold_when_full(self, place: Place) -> None:
+        """Stop consuming at the bound of parked jobs, go on at half of it."""
+        with self._lock:
+            was_full = self._is_full
+            self._is_full = self._parked >= (self._floor.most_parked // 2 if was_full else self._floor.most_parked)
+            changed = self._is_full != was_full
+        if changed:
+            self._floor.consumer.hold(place.queue, place.partition, holding=self._is_full)
+
+    # --- the end --------------------------------------------------------------------------------
+
+    def stop_starting(self) -> int:
+        """Let nothing start any more; return how many jobs in hand have not."""
+        with self._lock:
+            self._lines.is_closing = True
+            return self._lines.count_waiting()
+
+    def close(self, done: Callable[[], None]) -> None:
+        """Let go of the partition when what runs is settled; then call ``done``."""
+        with self._lock:
+            self._lines.is_closing = True
+            self._closed = done
+        self._floor.cue()
+
+    def leaves(self) -> Callable[[], None] | None:
+        """Return what to call when the broker has all back, once and as soon as nothing is to be done any more."""
+        with self._lock:
+            busy = self._lines.count_running() or self._is_writing or self._batch or self._lines.over
+            if self._closed is None or busy:
+                return None
+            done, self._closed = self._closed, None
+            return done
+
+    def lose(self) -> None:
+        """Stop at once: the partition may be another's."""
+        with self._lock:
+            self.alive = False
+            self._lines.clear()
+            self._batch = Batch()
+
+    # --- to be looked at ------------------------------------------------------------------------
+
+    def next_due_s(self) -> float:
+        """Return when the next key is due."""
+        with self._lock:
+            return NEVER if self._lines.is_closing else self._lines.next_due_s()
+
+    def look(self, crowd: int) -> tuple[int, int, dict[str, int]]:
+        """Return held keys, parked jobs, and crowded keys with their jobs in hand."""
+        with self._lock:
+            return self._lines.count_held(), self._parked, self._lines.crowded(crowd)
+
+    def waiting(self) -> int:
+        """Return how many jobs in hand have not started."""
+        with self._lock:
+            return self._lines.count_waiting()

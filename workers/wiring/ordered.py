@@ -1,0 +1,100 @@
+"""Build and join what works the ordered queues of a worker process."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from sharding.partitions import Partitions
+from smena.amqp.link import Connection, LinkThread
+from smena.clock import SYSTEM
+from smena.lifecycle import Service
+from smena.records.held_keys import HeldKeys
+from smena.settings import Settings
+from smena.store.database import Database
+from smena.telemetry.metric import HELD_KEYS, HOT_KEYS, PARKED_JOBS
+from smena.telemetry.tally import Board
+from workers.broker.partition_consumer import PartitionConsumer
+from workers.execution.intake import snoozes_within
+from workers.execution.nextmessage import NextMessages
+from workers.execution.ordered.decisions import Decisions
+from workers.execution.ordered.desk import Floor
+from workers.execution.ordered.groups import Desks, Group, Ordered
+from workers.execution.ordered.keeper import Keeper
+from workers.execution.settler import Settler
+from workers.middleware.attempt import Attempt
+from workers.middleware.bound import BoundActor
+
+MOST_PREFETCH: Final = 100
+"""Messages in hand of one partition: enough that different keys run side by side."""
+_SHORTEST_HEARTBEAT_S: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts: a connection of their own, the keeper, and what stands for all ordered queues."""
+
+    connection: Connection
+    keeper: Keeper
+    ordered: Ordered
+
+    @property
+    def services(self) -> list[Service]:
+        """Return what runs beside the connection."""
+        return [self.keeper]
+
+
+def build(
+    settings: Settings,
+    queues: Mapping[str, int],
+    database: Database,
+    link: LinkThread,
+    desks: Desks,
+    messages: NextMessages,
+    settler: Settler,
+    actors: Mapping[str, BoundActor],
+    admit: Callable[[Attempt], None],
+    board: Board,
+    name: str,
+) -> Parts:
+    """Return the parts for these queues, each with its number of partitions."""
+    lease_s = settings.partitions.lease_s
+    heartbeat_s = max(_SHORTEST_HEARTBEAT_S, min(settings.amqp.heartbeat_s, int(lease_s / 3)))
+    amqp = settings.amqp.model_copy(update={"heartbeat_s": heartbeat_s})
+    connection = Connection(link, amqp, f"{name} partitions")
+    prefetch = max(1, min(MOST_PREFETCH, settings.worker.prefetch_max // max(1, sum(queues.values()))))
+    consumer = PartitionConsumer(connection, amqp.prefix, prefetch)
+    keeper = Keeper(HeldKeys(database), desks.all, SYSTEM, crowd=max(1, prefetch // 2))
+    floor = Floor(
+        actors,
+        admit,
+        Decisions(messages),
+        messages,
+        settler.put,
+        consumer,
+        keeper.cue,
+        SYSTEM,
+        snoozes_within(settings.worker.unknown_actor_s),
+        settings.partitions.parked_max,
+    )
+    owner = secrets.token_hex(8)
+    leases = [
+        Partitions(
+            database,
+            queue,
+            count,
+            Group(queue, count, owner, desks, floor, keeper, consumer),
+            lease_s=lease_s,
+            clock=SYSTEM,
+            owner=owner,
+            worker=name,
+        )
+        for queue, count in queues.items()
+    ]
+    ordered = Ordered(leases, desks, keeper, consumer)
+    board.gauge(HELD_KEYS, ordered.held)
+    board.gauge(PARKED_JOBS, ordered.parked)
+    board.gauge(HOT_KEYS, keeper.hot_keys)
+    return Parts(connection, keeper, ordered)
