@@ -28,11 +28,15 @@ if "nobody" in sys.argv:
 standing, over = StandingBack(), threading.Event()
 show()
 standing.begin()
-threading.Thread(target=over.wait).start()
+waiting = threading.Thread(target=over.wait)
+waiting.start()
 show()
 standing.end()
 show()
 over.set()
+waiting.join()
+while len(list(Path("/proc/self/task").iterdir())) > 1:
+    pass  # the kernel lets go of a thread a moment later
 stand_back(3)
 show()
 """
