@@ -42,12 +42,12 @@ def test_one_of_many_leads_and_each_next_one_under_a_greater_term(
         eventually(leader.term, until=partial(ne, term))
 
 
-def test_a_leader_goes_on_under_one_term_for_many_leases(ground: Ground) -> None:
+def test_a_leader_goes_on_under_one_term_beyond_its_lease(ground: Ground) -> None:
     leader, other = ground.candidate(lease_s=0.8), ground.candidate(lease_s=0.8)
     first = led(leader) if leader.term() else eventually(lambda: leader.term() or other.term())
     renewed: list[Occurrence] = []
     leave = events.subscribe(renewed.append, only=[events.LEADER_RENEWED])
-    eventually(lambda: len(renewed) >= 10)
+    eventually(lambda: len(renewed) >= 6)
     leave()
     assert {leader.term(), other.term()} == {first, None}
 
@@ -105,16 +105,17 @@ def test_a_silent_leader_has_stopped_before_another_leads(ground: Ground, proxie
         stopped(holder)  # before its proxy goes
 
 
-@pytest.mark.parametrize("step", [timedelta(days=1), timedelta(days=-1)])
-def test_a_wall_clock_that_steps_changes_nothing(ground: Ground, step: timedelta) -> None:
+def test_wall_clocks_that_step_change_nothing(ground: Ground) -> None:
     leaders_clock, others_clock = SteppedClock(), SteppedClock()
     leader = ground.candidate(clock=leaders_clock)
     term = led(leader)
     other = ground.candidate(clock=others_clock)
-    leaders_clock.ahead, others_clock.ahead = step, -step
     renewed: list[Occurrence] = []
     leave = events.subscribe(renewed.append, only=[events.LEADER_RENEWED])
-    eventually(lambda: len(renewed) >= 4)
+    for step in (timedelta(days=1), timedelta(days=-1)):
+        before = len(renewed)
+        leaders_clock.ahead, others_clock.ahead = step, -step
+        eventually(lambda before=before: len(renewed) >= before + 2)  # type: ignore[misc]
     leave()
     assert (leader.term(), other.term()) == (term, None)
 
