@@ -22,6 +22,7 @@ from smena.book.schedule import Schedule
 from smena.book.time_limit import TimeLimit
 from smena.errors import DuplicateName
 from smena.timetable import Misfire, Overlap, When
+from smena.timetable.errand import Errand
 
 Opens = Iterator[Any] | AsyncIterator[Any] | AbstractContextManager[Any, Any] | AbstractAsyncContextManager[Any, Any]
 ProviderT = TypeVar("ProviderT", bound=Callable[[], Opens])
@@ -95,12 +96,43 @@ class Book:
                 overlap=overlap,
                 partitioning=partitioning,
             )
-            earlier = self._actors.setdefault(made.name, made)
-            if earlier is not made:
-                raise DuplicateName(name=made.name, first=earlier.place, second=made.place)
-            return made
+            return self._listed(made)
 
         return cast("Declaration", declare)
+
+    def once_per_deploy(
+        self,
+        key: str,
+        *,
+        queue: str = "default",
+        retry: Retry | None = None,
+        time_limit: TimeLimit | float | None = None,
+    ) -> Declaration:
+        """Declare work that a fleet does once in its life, after the first deploy that has it: a backfill, say.
+
+        It runs as a job without arguments, until it is done or dead; only `smena once KEY` runs it again. With a
+        session it takes effect as a whole; without one it may work piece by piece (`smena.schedules.leave_off`).
+        Needs PostgreSQL and a scheduler.
+        """
+        errand = Schedule(Errand(check_actor_name(key)))
+
+        def declare(fn: Callable[..., Any], /) -> Actor[..., Any]:
+            def made(once: KeyFunction | None = None) -> Actor[..., Any]:
+                return Actor(
+                    fn, book=self.name, queue=queue, retry=retry, once=once, time_limit=time_limit, schedule=errand
+                )
+
+            plain = made()
+            has_session = any(injected != "context" for injected in plain.injects)
+            return self._listed(made(lambda: key) if has_session else plain)
+
+        return cast("Declaration", declare)
+
+    def _listed(self, made: Actor[..., Any]) -> Actor[..., Any]:
+        earlier = self._actors.setdefault(made.name, made)
+        if earlier is not made:
+            raise DuplicateName(name=made.name, first=earlier.place, second=made.place)
+        return made
 
     def resource(self, provider: ProviderT) -> ProviderT:
         """Declare the decorated function as a resource; it stays the plain function that it was."""

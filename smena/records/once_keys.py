@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 from psycopg.pq.abc import PGresult
+from sqlalchemy.dialects import postgresql as pg
+from sqlalchemy.orm import Session
 
 from smena.records.pruning import delete_some
 from smena.store.escapes import is_storable, storable
@@ -78,3 +80,25 @@ def names(key: OnceKey) -> tuple[str, str]:
 def prune(connection: sa.Connection, limit: int = 1000) -> int:
     """Delete keys that have expired, at most ``limit``; return how many."""
     return delete_some(connection, once_keys, once_keys.c.expires_at < sa.func.now(), limit)
+
+
+def forget(connection: sa.Connection, actor: str, key: str) -> None:
+    """Delete a key, so that its effect may happen again."""
+    kept = OnceKey(actor, key, "").kept()
+    connection.execute(sa.delete(once_keys).where(once_keys.c.actor == actor, once_keys.c.key == kept))
+
+
+def kept_value(within: sa.Connection | Session, actor: str, key: str) -> Any:
+    """Return the value that `keep_value` kept, or None."""
+    found = sa.select(once_keys.c.result).where(once_keys.c.actor == actor, once_keys.c.key == key)
+    return within.execute(found).scalar_one_or_none()
+
+
+def keep_value(within: sa.Connection | Session, actor: str, key: str, job_id: str, value: Any) -> None:
+    """Keep a value under a key, in place of the one before; for ten years."""
+    insert = pg.insert(once_keys).values(
+        actor=actor, key=key, job_id=job_id, result=value, expires_at=sa.func.now() + sa.text("interval '10 years'")
+    )
+    within.execute(
+        insert.on_conflict_do_update(index_elements=["actor", "key"], set_={"result": insert.excluded.result})
+    )

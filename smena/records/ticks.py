@@ -114,7 +114,8 @@ def history(connection: sa.Connection, schedule: str, limit: int) -> list[KeptTi
 def prune(connection: sa.Connection, keep_s: float, limit: int = 1000) -> int:
     """Delete rows that were decided long ago, at most ``limit``; return how many. What has not ended stays."""
     is_over = sa.or_(ticks.c.state == "skipped", ticks.c.ended_at.is_not(None))
-    return delete_some(connection, ticks, sa.and_(is_over, older_than(ticks.c.decided_at, keep_s)), limit)
+    is_errand = ticks.c.schedule.startswith("once:")  # its row is why it is not done again
+    return delete_some(connection, ticks, sa.and_(is_over, ~is_errand, older_than(ticks.c.decided_at, keep_s)), limit)
 
 
 class Endings:

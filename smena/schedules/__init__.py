@@ -10,5 +10,6 @@ The scheduler that leads fires what is due (`turns.py`); an operator or a Kubern
 """
 
 from smena.schedules.added import add, remove
+from smena.schedules.errands import leave_off, left_off
 
-__all__ = ["add", "remove"]
+__all__ = ["add", "leave_off", "left_off", "remove"]

@@ -12,6 +12,7 @@ from smena.book import Actor, Registry
 from smena.records import schedules
 from smena.records.schedules import Wanted
 from smena.timetable import read
+from smena.timetable.errand import Errand
 
 
 def wanted_of(registry: Registry) -> list[Wanted]:
@@ -37,7 +38,7 @@ def keep(connection: sa.Connection, wanted: Wanted) -> None:
 
 def _declared(actor: Actor[..., object, ...]) -> Wanted | None:
     told = actor.schedule
-    if told is None:
+    if told is None or isinstance(told.when, Errand):
         return None
     return Wanted(
         name=actor.name,

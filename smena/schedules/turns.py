@@ -17,11 +17,13 @@ from smena.book import Registry
 from smena.records import schedules, ticks
 from smena.records.ticks import Tick
 from smena.schedules.deciding import decide, release
+from smena.schedules.errands import errands_of, start
 from smena.schedules.keeping import keep, wanted_of
 from smena.store import terms
 from smena.store.database import Database
 from smena.store.terms import Term
 from smena.telemetry import events
+from smena.timetable.errand import AT
 
 
 class Leading(Protocol):
@@ -45,12 +47,16 @@ class Turns:
         self._forgotten_s = forgotten_s
 
     def declare(self, registry: Registry, term: int) -> list[str]:
-        """Bring the rows to what the loaded books declare; return the names of those that are retired."""
+        """Bring the rows to what the loaded books declare, and start errands; return the names of those retired."""
         wanted = wanted_of(registry)
         with self._under(term) as connection:
             for one in wanted:
                 keep(connection, one)
-            return schedules.retire(connection, [book.name for book in registry.books], [one.name for one in wanted])
+            begun = [tick for errand in errands_of(registry) if (tick := start(connection, errand)) is not None]
+            books, names = [book.name for book in registry.books], [one.name for one in wanted]
+            retired = schedules.retire(connection, books, names)
+        _tell(begun, AT)
+        return retired
 
     def clock(self) -> datetime:
         """Return the database's time: it decides what is due."""

@@ -42,6 +42,7 @@ FAMILIES: Final[dict[str, Family]] = {
     "drill": Family("workers.cli.drill:drill", "Make faults on purpose and judge what they did."),
     "schedule": Family("workers.cli.schedule:schedule", "See what is due and what became of it; fire, pause, add."),
     "partition": Family("workers.cli.partition:partition", "Look after ordered queues: held keys, partitions."),
+    "once": Family("workers.cli.once:once", "List work that is done once in a fleet's life, or run it again by name."),
     "outbox": Family("workers.cli.outbox:outbox", "Show what waits in the outbox."),
 }
 
