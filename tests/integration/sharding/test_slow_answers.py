@@ -67,14 +67,16 @@ class Stand:
 def stand(database: Database) -> Iterator[Stand]:
     """Give a member that is alive, in a group whose plan gives it the only partition."""
     made = Stand(database)
-    made.heart.beat()
-    with database.connect(autocommit=True) as connection:
-        plans.begin(connection, "stock", 1)
-        view = plans.look(connection, "stock")
-        assert view is not None
-        assert plans.settle(connection, view) == 0
-    yield made
-    made.line.close()
+    try:
+        made.heart.beat()
+        with database.connect(autocommit=True) as connection:
+            plans.begin(connection, "stock", 1)
+            view = plans.look(connection, "stock")
+            assert view is not None
+            assert plans.settle(connection, view) == 0
+        yield made
+    finally:
+        made.line.close()
 
 
 def test_a_claim_counts_from_its_question(stand: Stand) -> None:
