@@ -147,6 +147,43 @@ BARE_RELAY = System(
     package="psycopg",
 )
 
+SMENA_SLICES = replace(
+    SMENA,
+    module="benchmarks.peers.smena_batch",
+    queue="smena.bench_batch",
+    command=(*_FLEET, "up", "--roles", "worker,relay", "--processes", "2", "--threads", "2"),
+    environment={"SMENA_BOOKS": "benchmarks.peers.smena_batch", "BENCH_PER": "slice"},
+)
+
+SMENA_ITEMS = replace(SMENA_SLICES, name="smena-item", environment={**SMENA_SLICES.environment, "BENCH_PER": "item"})
+
+PROCRASTINATE = System(
+    name="procrastinate",
+    family="table",
+    module="benchmarks.peers.procrastinate_app",
+    queue="",
+    command=(PYTHON, "-m", "benchmarks.peers.procrastinate_app", "work"),
+    package="procrastinate",
+)
+
+PGQUEUER = System(
+    name="pgqueuer",
+    family="table",
+    module="benchmarks.peers.pgqueuer_app",
+    queue="",
+    command=(PYTHON, "-m", "benchmarks.peers.pgqueuer_app", "work"),
+    package="pgqueuer",
+)
+
+BARE_CLAIMS = System(
+    name="bare-claims",
+    family="limit",
+    module="benchmarks.peers.bare_claims",
+    queue="",
+    command=(PYTHON, "-m", "benchmarks.peers.bare_claims", "work"),
+    package="psycopg",
+)
+
 BARE_PSYCOPG = System(
     name="bare-psycopg",
     family="limit",
@@ -163,3 +200,4 @@ _SENDERS = (SMENA, DRAMATIQ, DRAMATIQ_QUORUM, CELERY, TASKIQ, FASTSTREAM, BARE_P
 PUBLISH = tuple(system.plus(BENCH_CONFIRM="1") for system in _SENDERS)
 OUTBOX = (SMENA_RELAY, BARE_RELAY)
 ONCE = (SMENA_ONCE, DRAMATIQ_ONCE, BARE_PSYCOPG)
+CLAIMS = (SMENA_SLICES, SMENA_ITEMS, PROCRASTINATE, PGQUEUER, BARE_CLAIMS)

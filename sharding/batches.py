@@ -9,7 +9,8 @@ none is left the batch is complete and ``then`` is sent its id and counts, in th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -24,6 +25,7 @@ from sharding.sources import Query, Source, load
 from smena import outbox
 from smena.book import Actor
 from smena.book.address import new_job
+from smena.book.arguments import Args, Arguments, Kwargs
 from smena.book.values import plain
 from smena.errors import Misused, SmenaError
 from smena.job import Job
@@ -149,21 +151,40 @@ def send_shards(connection: sa.Connection, batch: int, queue: str, epoch: int, c
 
 
 class _Check:
-    """Hold each item against the actor's annotations, and say which one does not fit."""
+    """Hold items against the annotation that they are to meet, many at once, and say which one does not fit."""
 
     def __init__(self, actor: Actor[..., Any], per: Per, kwargs: dict[str, Any]) -> None:
-        self._travelling = actor.arguments.travelling
-        self._per_slice = per == "slice"
+        self._actor = actor
+        self._per = per
         self._kwargs = kwargs
+        self._whole = self._of_many()
+        self._is_first = True
 
-    def __call__(self, item: Any, number: int) -> Any:
+    def __call__(self, items: list[Any], number: int) -> list[Any]:
         try:
-            if self._per_slice:
-                return self._travelling(([item],), self._kwargs)[0][0][0]
-            return self._travelling((item,), self._kwargs)[0][0]
+            if self._is_first:  # the first one with all that the actor is given
+                one = items[:1] if self._per == "slice" else items[0]
+                self._actor.arguments.travelling((one,), self._kwargs)
+                self._is_first = False
+            sent: list[Any] = self._whole((items,), {})[0][0]
         except SmenaError as error:
-            error.facts["item"] = number
-            raise type(error)(error.detail, **error.facts) from error
+            if len(items) == 1:
+                raise type(error)(error.detail, **error.facts, item=number) from error
+            for place, item in enumerate(items):
+                self([item], number + place)
+            raise
+        return sent
+
+    def _of_many(self) -> Callable[[Args, Kwargs], tuple[Args, Kwargs]]:
+        """Return the check of a list of items: an actor of slices takes one, for one of items it is made of its own."""
+        first = next(iter(self._actor.arguments.signature.parameters.values()), None)
+        if first is None:
+            raise Misused("the actor of a batch takes an item as its first argument", actor=self._actor.name)
+        annotation = Any if first.annotation is first.empty else first.annotation
+        if self._per == "item":
+            annotation = list[annotation]  # type: ignore[valid-type]  # what the author wrote
+        many = inspect.Parameter("items", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=annotation)
+        return Arguments(self._actor.name, inspect.Signature([many])).travelling
 
 
 _REVIVE: Final = sa.text("""

@@ -28,7 +28,7 @@ MOST_PIECES: Final = 32
 LONGEST_TEXT: Final = 16 * 1024
 """Characters of an error's text or traceback that are kept of a dead item."""
 
-_TAKE: Final = sa.text("""
+TAKE: Final = sa.text("""
 WITH free AS (
     SELECT s.id, s.first, s.last, s.attempt, s.owner IS NOT NULL AS abandoned,
            s.losses + CASE WHEN s.owner IS NULL THEN 0 ELSE 1 END AS losses
@@ -74,7 +74,7 @@ _RELEASE: Final = sa.text(f"""
 UPDATE smena.batch_slices AS s SET owner = NULL, lease_until = 'epoch'
 FROM {_CLAIMS} WHERE s.id = c.id AND s.term = c.term
 """)  # noqa: S608 - constants
-_FINISH: Final = sa.text(
+FINISH: Final = sa.text(
     f"DELETE FROM smena.batch_slices AS s USING {_CLAIMS} WHERE s.id = c.id AND s.term = c.term"  # noqa: S608
 )
 _MARK: Final = sa.text("""
@@ -183,7 +183,7 @@ def take(connection: sa.Connection, wish: Wish) -> Claim | None:
         "start": wish.start,
         "pieces": min(MOST_PIECES, wish.items),
     }
-    rows = connection.execute(_TAKE, values).all()
+    rows = connection.execute(TAKE, values).all()
     if not rows:
         return None
     pieces = tuple(
@@ -216,7 +216,7 @@ def finish(
         within.execute(_AGAIN, {"batch": claim.batch} | _again_values(joined(again)))
     if dead:
         within.execute(_DEAD, {"batch": claim.batch} | _dead_values(dead))
-    gone = _changed(within, _FINISH, claim.handles())
+    gone = _changed(within, FINISH, claim.handles())
     if gone != len(claim.pieces):
         raise ClaimLost(batch=claim.batch, slices=len(claim.pieces), ours=gone)
 

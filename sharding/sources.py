@@ -1,7 +1,7 @@
 """Bring a batch's items into their table, whatever they come from, in bounded memory.
 
 Items are numbered from 0 in the order they come in. A query's rows go from table to table inside PostgreSQL; all
-else travels by COPY, in pieces, so that neither memory nor any one statement's time grows with the batch.
+else travels by COPY, in chunks, so that neither memory nor any one statement's time grows with the batch.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import csv
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from typing import Any, Final
 
 import msgspec
@@ -19,9 +20,17 @@ import sqlalchemy as sa
 from smena.errors import Misused
 from smena.store.tables import batch_items
 
-PIECE_ITEMS: Final = 10_000
-PIECE_BYTES: Final = 4 * 1024 * 1024
-"""What one COPY carries at most, but for the last item of a piece."""
+FIRST_CHUNK: Final = 100
+GROWTH: Final = 8
+MOST_ITEMS: Final = 5000
+MOST_BYTES: Final = 4 * 1024 * 1024
+"""What is held at a time: a few items at first, then as many as make that many bytes."""
+
+LONGEST_S: Final = 1.0
+"""Time for which items are waited for before those that came are written."""
+
+OPEN_S: Final = 2.0
+"""Time after which one COPY gives way to the next, for the server bounds a statement's time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +43,8 @@ class Query:
 Source = Iterable[Any] | sa.Select[Any] | sa.CompoundSelect[Any] | Query | Path
 """Items, a query, or a file: `.jsonl` a JSON value a line, `.csv` a dict a row (named by its head), else text lines."""
 
-Travelling = Callable[[Any, int], Any]
-"""Return an item as JSON values, or raise for what cannot travel; it is told the item's number."""
+Travelling = Callable[[list[Any], int], list[Any]]
+"""Return items as JSON values, or raise for one that cannot travel; it is told the first one's number."""
 
 
 def load(connection: sa.Connection, batch: int, source: Source, travelling: Travelling) -> int:
@@ -76,28 +85,37 @@ def _selected(batch: int, query: sa.Select[Any] | sa.CompoundSelect[Any]) -> sa.
 
 
 def _copy(driver: psycopg.Connection[Any], batch: int, items: Iterator[Any], travelling: Travelling) -> int:
-    number = 0
+    number, size, chunk = 0, FIRST_CHUNK, _chunk(items, FIRST_CHUNK)
     with driver.cursor() as cursor:
-        while piece := _piece(batch, items, number, travelling):
+        while chunk:
+            close_s = monotonic() + OPEN_S
             with cursor.copy("COPY smena.batch_items (batch, number, item) FROM STDIN") as copy:
-                copy.write(b"".join(piece))
-            number += len(piece)
+                while True:  # the server takes a chunk in while the next is made
+                    lines = _lines(batch, number, travelling(chunk, number))
+                    copy.write(lines)
+                    number += len(chunk)
+                    size = min(MOST_ITEMS, size * GROWTH, max(1, MOST_BYTES * len(chunk) // len(lines)))
+                    chunk = _chunk(items, size)
+                    if not chunk or monotonic() >= close_s:
+                        break
     return number
 
 
-def _piece(batch: int, items: Iterator[Any], number: int, travelling: Travelling) -> list[bytes]:
-    """Take the next lines for COPY; JSON holds no tab and no end of line, so only its backslashes are escaped."""
-    encode = msgspec.json.Encoder().encode
-    lines: list[bytes] = []
-    size = 0
+def _chunk(items: Iterator[Any], size: int) -> list[Any]:
+    """Take so many items, fewer where they are slow to come: a transaction must not be idle for long."""
+    chunk: list[Any] = []
+    late_s = monotonic() + LONGEST_S
     for item in items:
-        text = encode(travelling(item, number)).replace(b"\\", b"\\\\")
-        lines.append(b"%d\t%d\t%b\n" % (batch, number, text))
-        number += 1
-        size += len(text)
-        if len(lines) >= PIECE_ITEMS or size >= PIECE_BYTES:
+        chunk.append(item)
+        if len(chunk) >= size or monotonic() > late_s:
             break
-    return lines
+    return chunk
+
+
+def _lines(batch: int, number: int, items: list[Any]) -> str:
+    """Return lines for COPY; JSON holds no tab and no end of line, so only its backslashes are escaped."""
+    texts = msgspec.json.Encoder().encode_lines(items).decode().split("\n")
+    return "".join([f"{batch}\t{n}\t{text}\n" for n, text in enumerate(texts[:-1], number)]).replace("\\", "\\\\")
 
 
 def _of_file(path: Path) -> Iterator[Any]:

@@ -185,5 +185,27 @@ def backtracks(ctx: smena.Context, /, piece: Piece) -> None:
     re.match(r"(a+)+$", "a" * 64 + "b")
 
 
+@book.actor(queue=QUEUE, retry=RETRY)
+def item(ctx: smena.Context, session: Session, /, piece: Piece) -> None:
+    """Be an item of a batch: take effect in the item's own transaction; every second one works before it writes."""
+    if piece.number % 2:
+        time.sleep(piece.ms / 1000)
+    session.execute(*effect(ctx, piece))
+    if not piece.number % 2:
+        time.sleep(piece.ms / 1000)
+
+
+@book.actor(queue=QUEUE, retry=RETRY)
+def items(ctx: smena.Context, session: Session, /, pieces: list[Piece]) -> None:
+    """Be a slice of a batch: take all effects in one transaction."""
+    for piece in pieces:
+        session.execute(*effect(ctx, piece))
+
+
+@book.actor(queue=QUEUE, retry=RETRY)
+def ended(batch: int, total: int, done: int, dead: int) -> None:
+    """Hear of a batch's end; that it was sent is what the judge looks at."""
+
+
 def _hoard() -> int:
     return len(bytearray(b"x") * (512 * 2**20))

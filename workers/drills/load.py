@@ -24,6 +24,9 @@ from smena.telemetry.plain_text import error_text
 from workers.drills import book
 from workers.drills.book import Piece
 
+APART: Final = 1_000_000
+"""What else makes jobs in a run gives them numbers from so far above the load's on."""
+
 _LOOK_S: Final = 0.03
 _OWN_ATTEMPTS: Final = {"second_try": 2, "hang": 2}
 _NEXT: Final = "SELECT coalesce(max(number), 0) + 1 FROM drill.jobs"
@@ -35,7 +38,7 @@ FROM unnest(%s::int[], %s::text[], %s::text[], %s::text[], %s::int[], %s::int[],
 _ACCEPTED: Final = "UPDATE drill.jobs SET accepted_at = clock_timestamp() WHERE number = ANY (%s)"
 _ENDED: Final = """
 SELECT count(*) FROM drill.jobs
-WHERE run = %(run)s
+WHERE run = %(run)s AND number < %(end)s
   AND (EXISTS (SELECT FROM drill.effects WHERE effects.run = %(run)s AND effects.number = jobs.number)
        OR EXISTS (SELECT FROM smena.dead_letters WHERE dead_letters.job_id = jobs.job_id))
 """
@@ -84,7 +87,7 @@ class Load(Loop):
         super().__init__("drill-load", self._round, self._note_trouble)
         self._plan, self._run, self._url = plan, run, database_url
         self._connection: psycopg.Connection[Any] | None = None
-        self._number = 0
+        self._number, self._end = 0, APART
         self._finishing = threading.Event()
         self._unsent: list[Made] = []
         self._unnoted: list[int] = []
@@ -123,7 +126,7 @@ class Load(Loop):
     def _wanted(self) -> int:
         if self._finishing.is_set():
             return 0
-        [(ended,)] = self._database().execute(_ENDED, {"run": self._run}).fetchall()
+        [(ended,)] = self._database().execute(_ENDED, {"run": self._run, "end": self._end}).fetchall()
         return int(max(0, self._plan.ahead - (self.made - ended)))
 
     def _make(self, count: int) -> None:
@@ -196,6 +199,7 @@ class Load(Loop):
             )
             if self._number == 0:
                 [(self._number,)] = self._connection.execute(_NEXT).fetchall()
+                self._end = self._number + APART
         return self._connection
 
     def _note_trouble(self, _name: str, error: BaseException) -> None:

@@ -133,6 +133,7 @@ class Shards:
 
     def _turn(self, course: _Course, epoch: int, attempt: Attempt) -> Outcome:
         over_s = self._clock.monotonic() + self._settings.turn_s
+        course.start = 0  # what was abandoned meanwhile may lie behind
         while not self._ending():
             held = self._take(course, epoch)
             outcome = self._nothing(course, epoch) if held is None else self._worked(course, held, attempt)

@@ -94,7 +94,9 @@ def test_text_of_any_kind_comes_back_as_it_was(database: Database) -> None:
 
 
 def test_a_generator_is_read_once_and_never_held_whole(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sharding.sources.PIECE_ITEMS", 10)
+    monkeypatch.setattr("sharding.sources.MOST_ITEMS", 10)
+    monkeypatch.setattr("sharding.sources.FIRST_CHUNK", 10)
+    monkeypatch.setattr("sharding.sources.OPEN_S", 0)
     read: list[int] = []
     written: list[int] = []
 

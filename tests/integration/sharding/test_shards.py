@@ -144,7 +144,7 @@ def test_a_shard_job_lets_others_have_its_slot_when_its_turn_is_over(database: D
         assert one.status(batch).held == 0  # it holds nothing while it waits
 
 
-def test_a_draining_process_finishes_the_item_in_hand_and_leaves_the_rest_free(database: Database) -> None:
+def test_p34_a_draining_process_finishes_the_item_in_hand_and_leaves_the_rest_free(database: Database) -> None:
     batch = opened(database, book.commits, 200, shards=1)
     with process(database, slice_s=5) as one:
         book.doing.hook = lambda number: one.ending.set() if number == 40 else None

@@ -13,6 +13,7 @@ GUARDS: Final = {
     "ack-first": "workers.drills.unguarded.ack_first",
     "by-delivery-count": "workers.drills.unguarded.by_delivery_count",
     "no-term": "workers.drills.unguarded.no_term",
+    "no-slice-term": "workers.drills.unguarded.no_slice_term",
     "no-once-key": "workers.drills.unguarded.no_once_key",
     "rows-apart": "workers.drills.unguarded.rows_apart",
     "spans-untold": "workers.drills.unguarded.spans_untold",
