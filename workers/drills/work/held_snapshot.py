@@ -25,9 +25,9 @@ SELECT coalesce(sum(n_tup_upd + n_tup_del), 0) FROM pg_stat_user_tables
 WHERE schemaname = 'smena' AND relname LIKE 'batch%%'
 """
 _FLUSH: Final = "SELECT pg_stat_force_next_flush()"
-_MOST_DEAD: Final = 0.05
-_MOST_TIMES: Final = 1.43
-"""At least 70 % of the speed of the same batch before it."""
+_MOST_DEAD: Final = 5
+_MOST_TIMES: Final = 3
+"""A table that grows slower with what died takes many times as long; how busy the machine is must not matter here."""
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def fault(ground: Ground) -> None:
     ground.bar("time of the second batch, times the first's", second.took_s() / first.took_s(), _MOST_TIMES)
     ground.sight.rows(_FLUSH)
     [(dead,)] = ground.sight.rows(_DEAD)
-    ground.bar("dead rows an item", int(dead) / (2 * _ITEMS), _MOST_DEAD)
+    ground.bar("dead rows for a hundred items", 100 * int(dead) / (2 * _ITEMS), _MOST_DEAD)
     settings = load(env=ground.environ).database
     with closing(Database(settings, "smena-drill", pool_size=1)) as database, database.transaction() as connection:
         named = [one.application for one in holders(connection, limit=1)]
@@ -68,7 +68,7 @@ def _worked(ground: Ground, count: int = _ITEMS) -> BatchLoad:
 
 DRILL = Drill(
     name="held-snapshot",
-    group="weather",
+    group="work",
     summary="a REPEATABLE READ transaction is open for the whole run",
     fault=fault,
     least_bite=_ITEMS,

@@ -24,12 +24,11 @@ _LATE_WRITE_S = 1.5
 def fault(ground: Ground) -> None:
     """Freeze the owners, let another fleet have their slices, and wake them in the middle of their items."""
     frozen = ground.fleet
-    batch = BatchLoad(ground, book.item, _ITEMS, _MS, shards=8)
-    workers = frozen.workers()
-    ground.until(lambda: len(batch.in_hand(*workers)) >= _LEAST, f"{_LEAST} items in hand")
     taking_over = ground.new_fleet(replace(ground.plan, processes=1))
     taking_over.start()
     taking_over.wait_ready()
+    workers = frozen.workers()
+    batch = BatchLoad(ground, book.item, _ITEMS, _MS, shards=8)
     ground.until(lambda: len(batch.in_hand(*workers)) >= _LEAST, f"{_LEAST} items in hand")
     with ground.stopped(frozen.pid, *frozen.members()):
         struck = batch.in_hand(*workers)
@@ -49,7 +48,7 @@ def fault(ground: Ground) -> None:
 
 DRILL = Drill(
     name="freeze-shard-owner",
-    group="deaths",
+    group="work",
     summary="SIGSTOP to the owners of slices past their lease in mid-write, another takes over, then CONT",
     fault=fault,
     least_bite=_LEAST,

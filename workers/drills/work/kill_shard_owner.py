@@ -43,7 +43,7 @@ def fault(ground: Ground) -> None:
 
 DRILL = Drill(
     name="kill-shard-owner",
-    group="deaths",
+    group="work",
     summary="SIGKILL to a worker that has slices of a batch in hand",
     fault=fault,
     least_bite=_LEAST,
