@@ -33,6 +33,7 @@ ROOM: Final = frozenset(
         "workers/broker/consumer.py",
         "workers/broker/delivery.py",
         "workers/broker/reception.py",
+        "workers/execution/admission.py",
         "workers/execution/intake.py",
         "workers/execution/nextmessage.py",
         "workers/execution/pending.py",
