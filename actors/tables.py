@@ -62,3 +62,29 @@ receipts = sa.Table(
     sa.Column("job_id", sa.Text, nullable=False),
 )
 """What was drawn: one image for each charge."""
+
+report_groups = sa.Table(
+    "report_groups",
+    metadata,
+    sa.Column("report", sa.Text, primary_key=True),
+    sa.Column("customers", sa.Text, primary_key=True),
+    sa.Column("invoices", sa.Integer, nullable=False),
+    sa.Column("amount", sa.Numeric, nullable=False),
+    # A bar for each month, as PNG, and its hash in hexadecimal.
+    sa.Column("chart", sa.LargeBinary, nullable=False),
+    sa.Column("sha256", sa.Text, nullable=False),
+    sa.Column("job_id", sa.Text, nullable=False),
+)
+"""What a report says of one group of customers."""
+
+reports = sa.Table(
+    "reports",
+    metadata,
+    sa.Column("report", sa.Text, primary_key=True),
+    sa.Column("groups", sa.Integer, nullable=False),
+    sa.Column("failed", sa.Integer, nullable=False),
+    sa.Column("invoices", sa.BigInteger, nullable=False),
+    sa.Column("amount", sa.Numeric, nullable=False),
+    sa.Column("job_id", sa.Text, nullable=False),
+)
+"""What was reported: one row for each report, its groups added up."""
