@@ -22,9 +22,16 @@ class Steps:
         self._before: tuple[float, dict[str, datetime]] | None = None
 
     def look(self) -> None:
-        """Read the clocks; tell of one that was set since the last look."""
+        """Read the clocks; tell of one that was set since the last look.
+
+        An answer that took longer than what is tolerated says nothing: when the clock was read is not known.
+        """
+        asked_s = self._clock.monotonic()
         shown = {"database": self._database_now(), "host": self._clock.now()}
         at_s = self._clock.monotonic()
+        if at_s - asked_s > TOLERATED_S:
+            self.forget()
+            return
         if self._before is not None:
             before_s, before = self._before
             for name, now in shown.items():
