@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from typing import Any, Final
 
 import psycopg
@@ -28,7 +29,7 @@ APART: Final = 1_000_000
 """What else makes jobs in a run gives them numbers from so far above the load's on."""
 
 _LOOK_S: Final = 0.03
-_OWN_ATTEMPTS: Final = {"second_try": 2, "hang": 2}
+_OWN_ATTEMPTS: Final = {"second_try": 2, "ordered_again": 2, "hang": 2}
 _NEXT: Final = "SELECT coalesce(max(number), 0) + 1 FROM drill.jobs"
 _MADE: Final = """
 INSERT INTO drill.jobs (number, job_id, run, actor, duration_ms, attempts, guilty, accepted_at)
@@ -54,6 +55,8 @@ class LoadPlan:
     outbox_every: int = 4
     twice_every: int = 10
     """0 sends none twice."""
+    module: str = book.__name__
+    """Where the actors are."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +156,7 @@ class Load(Loop):
         if "." in turn.actor:
             job = by_name(turn.actor, queue=book.QUEUE).message(asdict(piece), *turn.more)
         else:
-            declared: Actor[..., Any] = getattr(book, turn.actor)
+            declared: Actor[..., Any] = getattr(import_module(self._plan.module), turn.actor)
             job = declared.message(piece, *turn.more)
         return Made(number, job, turn.ms, _OWN_ATTEMPTS.get(turn.actor, 1), turn.guilty, turn.planned)
 

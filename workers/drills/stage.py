@@ -16,9 +16,10 @@ from typing import Final
 
 import psycopg
 
+from smena.amqp import names
 from smena.errors import SmenaError
 from smena.settings import load
-from workers.drills import tables
+from workers.drills import ordered_book, tables
 from workers.drills.book import QUEUE
 from workers.drills.venue import Venue
 
@@ -45,6 +46,7 @@ SHORTENED: Final[Mapping[str, str]] = {
 """What differs from the defaults in every drill."""
 
 _FIXED: Final[Mapping[str, str]] = {"SMENA_BOOKS": "workers.drills.book", "SMENA_WORKER_CONCURRENCY": "4"}
+_PARTITIONS: Final = names.addresses([ordered_book.QUEUE], {ordered_book.QUEUE: ordered_book.PARTITIONS})
 _SETUP_S: Final = 120.0
 
 
@@ -56,7 +58,7 @@ class Stage(Venue):
     """The services and folders of one session of drills."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        super().__init__("drill", environ, Path(".smena"), prefix="drill", queues=[QUEUE])
+        super().__init__("drill", environ, Path(".smena"), prefix="drill", queues=[QUEUE, *_PARTITIONS])
 
     @contextmanager
     def set(self, *, keep: bool) -> Iterator[None]:
