@@ -205,6 +205,11 @@ def ack(channel: int, tag: int, *, multiple: bool) -> bytes:
     return _ANSWER.pack(_METHOD, channel, 13, 0x3C0050, tag, _MULTIPLE if multiple else 0, _END)
 
 
+def give_back_all(channel: int) -> bytes:
+    """Return a `basic.nack` frame that asks for all that is unsettled on the channel to be queued again."""
+    return _ANSWER.pack(_METHOD, channel, 13, 0x3C0078, 0, _REQUEUE | 1, _END)
+
+
 def give_back(channel: int, tag: int) -> bytes:
     """Return a `basic.nack` frame that asks for one message to be queued again."""
     return _ANSWER.pack(_METHOD, channel, 13, 0x3C0078, tag, _REQUEUE, _END)

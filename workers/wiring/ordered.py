@@ -27,8 +27,8 @@ from workers.execution.settler import Settler
 from workers.middleware.attempt import Attempt
 from workers.middleware.bound import BoundActor
 
-MOST_PREFETCH: Final = 100
-"""Messages in hand of one partition: enough that different keys run side by side."""
+MOST_PREFETCH: Final = 32
+"""Messages in hand of one partition: a quorum queue that gets more than 32 back at once does not keep their order."""
 _SHORTEST_HEARTBEAT_S: Final = 1
 
 

@@ -14,8 +14,8 @@ from tests.integration.link.conftest import Broker, Link, Settle
 from workers.broker.delivery import Delivery
 from workers.broker.partition_consumer import PartitionConsumer
 
-COUNT = 40
-PREFETCH = 15
+COUNT = 90
+PREFETCH = 32
 
 
 @pytest.fixture
