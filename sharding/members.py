@@ -11,7 +11,11 @@ from datetime import datetime
 from typing import Any, Final
 
 import psycopg
+import sqlalchemy as sa
 from psycopg.rows import class_row
+
+from smena.records.pruning import delete_some, older_than
+from smena.store.tables import members
 
 _BEAT: Final = b"""
 INSERT INTO smena.members AS m (group_name, member, worker, leaving, expires_at)
@@ -66,6 +70,14 @@ def forget(connection: psycopg.Connection[Any], group: str, member: str) -> None
 def bury(connection: psycopg.Connection[Any], group: str, keep_s: float) -> int:
     """Remove members that have been silent for ``keep_s`` beyond their time; return how many."""
     return connection.execute(_BURY, {"group": group, "keep_s": keep_s}).rowcount
+
+
+def prune(connection: sa.Connection, keep_s: float, limit: int) -> int:
+    """Remove members of any group that have been silent for ``keep_s`` beyond their time, at most ``limit``.
+
+    Whoever makes a group's next plan buries its dead; this is for groups that nobody works any more.
+    """
+    return delete_some(connection, members, older_than(members.c.expires_at, keep_s), limit)
 
 
 def everybody(connection: psycopg.Connection[Any]) -> list[Member]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from sharding import members
 from sharding import upkeep as batch_upkeep
 from smena.outbox import upkeep
 from smena.records import once_keys, ticks
@@ -12,6 +15,10 @@ from smena.settings import Settings
 from smena.store.database import Database
 from smena.telemetry import events
 from workers.roles.janitor import Duty
+
+_SILENT_S: Final = 3600.0
+_SILENT_LEASES: Final = 30
+"""A member is taken for dead for good after both; one that comes back all the same joins again."""
 
 
 def duties_of(settings: Settings, database: Database) -> list[Duty]:
@@ -39,6 +46,10 @@ def duties_of(settings: Settings, database: Database) -> list[Duty]:
         with database.transaction() as connection:
             return ticks.prune(connection, settings.schedule.keep_s, limit)
 
+    def silent_members(limit: int) -> int:
+        with database.transaction() as connection:
+            return members.prune(connection, max(_SILENT_S, _SILENT_LEASES * settings.partitions.lease_s), limit)
+
     settlements, strikes, letters = Settlements(database), Strikes(database), DeadLetters(database)
     keep_letters_s = settings.dead_letters.keep_s
     duties = [
@@ -49,6 +60,7 @@ def duties_of(settings: Settings, database: Database) -> list[Duty]:
         Duty("ticks", old_ticks),
         Duty("batches", old_batches),
         Duty("shard jobs", shard_jobs),
+        Duty("members", silent_members),
     ]
     if keep_letters_s is not None:
         duties.append(Duty("dead_letters", lambda limit: letters.prune(keep_letters_s, limit)))
