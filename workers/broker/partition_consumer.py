@@ -8,12 +8,20 @@ broker lets a frozen consumer go after three of them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Final
+
+from pika.channel import Channel
 
 from smena.amqp.link import Connection
+from smena.amqp.names import address, work_queue
 from smena.amqp.topology import Declarer
+from workers.broker.asking import Asking
 from workers.broker.delivery import Drops
 from workers.broker.partition_channel import Partition, PartitionChannel
 from workers.broker.source import partition_source
+
+_FREE_S: Final = 2.0
+_LOOK_S: Final = 0.02
 
 
 class PartitionConsumer:
@@ -24,6 +32,7 @@ class PartitionConsumer:
         self._prefix = prefix
         self._prefetch = prefetch
         self._declarer = Declarer(connection, prefix)
+        self._asking = Asking(connection)
         self._drops = Drops()
         self._channels: dict[tuple[str, int], PartitionChannel] = {}
         self._is_held = False
@@ -105,9 +114,36 @@ class PartitionConsumer:
         def closed() -> None:
             if self._channels.get((queue, number)) is channel:
                 del self._channels[queue, number]
-            done()
+            name = work_queue(self._prefix, address(queue, number))
+            self._tell_when_free(name, self._connection.thread.clock.monotonic() + _FREE_S, done)
 
         channel.close(closed)
+
+    def _tell_when_free(self, name: str, until_s: float, done: Callable[[], object]) -> None:
+        """Wait until the queue itself knows that its consumer is gone, with all that it held; the channel was quicker.
+
+        Bounded: somebody may stand there already, or nobody answers.
+        """
+        counted: list[int] = []
+
+        def ask(channel: Channel, reply: Callable[[Any], None]) -> None:
+            def note(frame: Any) -> None:
+                counted.append(frame.method.consumer_count)
+                reply(frame)
+
+            channel.queue_declare(name, passive=True, callback=note)
+
+        def answer(reason: BaseException | None) -> None:
+            late = self._connection.thread.clock.monotonic() >= until_s
+            if reason is not None or late or counted == [0]:
+                done()
+            else:
+                self.later(_LOOK_S, lambda: self._tell_when_free(name, until_s, done))
+
+        if self._connection.is_up:
+            self._asking.ask(ask, answer)
+        else:
+            done()
 
     def _drop(self, queue: str, number: int) -> None:
         channel = self._channels.pop((queue, number), None)
