@@ -83,6 +83,30 @@ def test_check_finds_what_keeps_a_fleet_from_working_without_asking_a_service() 
     assert "actor geese.honk has `once` or a session and needs PostgreSQL" in ended.stdout
 
 
+def test_check_tells_what_needs_postgresql_and_keeps_no_worker_from_booting_for_a_schedule() -> None:
+    Path("swans.py").write_text(
+        "import smena\n\nbook = smena.Book('swans')\n\n\n"
+        "@book.actor(queue='pond', schedule=smena.every(minutes=1))\ndef glide(): ...\n\n\n"
+        "@book.once_per_deploy('hatched')\ndef hatch(): ...\n"
+    )
+    ended = run("check", "--offline", SMENA_AMQP_URL="amqp://h/", SMENA_BOOKS="swans")
+    assert ended.exit_code == 0, ended.output
+    _, _, warnings = ended.stdout.partition("warnings:")
+    for actor in ("swans.glide", "swans.hatch"):
+        assert f"the schedule of actor {actor} fires only with PostgreSQL; set SMENA_DATABASE_URL" in warnings
+    given = run(
+        "check", "--offline", SMENA_AMQP_URL="amqp://h/", SMENA_BOOKS="swans", SMENA_DATABASE_URL="postgresql:///x"
+    )
+    assert "fires only" not in given.stdout
+    Path("storks.py").write_text(
+        "import smena\n\nbook = smena.Book('storks')\n\n\n"
+        "@book.actor(queue='lake', partition_by=lambda egg: egg, partitions=2)\ndef brood(egg: str): ...\n"
+    )
+    ended = run("check", "--offline", SMENA_AMQP_URL="amqp://h/", SMENA_BOOKS="storks")
+    assert ended.exit_code == 2
+    assert "actor storks.brood has `partition_by` and needs PostgreSQL" in ended.stdout
+
+
 def test_check_finds_a_book_that_cannot_be_imported() -> None:
     ended = run("check", SMENA_BOOKS="no_such_module_anywhere")
     assert ended.exit_code == 2

@@ -95,6 +95,10 @@ def _books(report: Report, settings: Settings) -> Registry | None:
 
 
 def _needs(report: Report, settings: Settings, registry: Registry) -> None:
+    """Tell of actors that need a database where there is none.
+
+    A schedule is a warning: workers boot without, and only `smena scheduler`, which fires it, does not.
+    """
     if settings.database.url is not None:
         return
     for actor in registry.actors():
@@ -102,6 +106,9 @@ def _needs(report: Report, settings: Settings, registry: Registry) -> None:
             what = "`once` or a session" if actor.partitions is None else "`partition_by`"
             told = f"actor {actor.name} has {what} and needs PostgreSQL; set SMENA_DATABASE_URL"
             report.findings.append(error("database.url", f"{told} ({actor.place})"))
+        elif actor.schedule is not None:
+            told = f"the schedule of actor {actor.name} fires only with PostgreSQL; set SMENA_DATABASE_URL"
+            report.findings.append(warning("database.url", f"{told} ({actor.place})"))
 
 
 def _broker(report: Report, settings: Settings, registry: Registry | None) -> None:
