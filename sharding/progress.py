@@ -47,6 +47,7 @@ FROM (SELECT count(*) AS dead FROM smena.batch_dead WHERE batch = :batch) AS d
 WHERE b.id = :batch AND state = 'running' AND NOT EXISTS (SELECT 1 FROM smena.batch_slices WHERE batch = :batch)
 RETURNING b.id, b.epoch, b.total, b.done, b.dead, b.then_actor, b.then_queue, b.request_id, b.traceparent
 """)
+_ALONE: Final = sa.text("SELECT 1 FROM smena.batches WHERE id = :batch FOR NO KEY UPDATE")
 _OUTLOOK: Final = sa.text("""
 SELECT b.state, b.epoch = :epoch AS current,
        (SELECT CAST(extract(epoch FROM min(lease_until) - clock_timestamp()) AS float8)
@@ -136,6 +137,9 @@ def complete(connection: sa.Connection, batch: int) -> End | None:
     Exactly one of all callers ends it: the others find it complete. Call it in a transaction of its own, after the
     last finish was committed; two that finish at once do not see each other's.
     """
+    # A statement that waits for the row looks at it anew, but at the slices as they were before: what a `retry`
+    # has cut meanwhile it would not see. The next statement sees all that was committed before it had the row.
+    connection.execute(_ALONE, {"batch": batch})
     row = connection.execute(_COMPLETE, {"batch": batch}).one_or_none()
     if row is None:
         return None

@@ -56,6 +56,12 @@ def write(connection: sa.Connection, tick: Tick) -> bool:
     return connection.execute(insert.returning(ticks.c.at)).first() is not None
 
 
+def hold(connection: sa.Connection, schedule: str, at: datetime) -> None:
+    """Let everybody else who holds this tick wait until the transaction ends."""
+    of_this = sa.and_(ticks.c.schedule == schedule, ticks.c.at == at)
+    connection.execute(sa.select(ticks.c.at).where(of_this).with_for_update())
+
+
 def standing(connection: sa.Connection, schedule: str) -> tuple[bool, int]:
     """Return whether the job of a tick has not ended, and how many ticks wait."""
     of_this = ticks.c.schedule == schedule

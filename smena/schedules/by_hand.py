@@ -50,10 +50,12 @@ class Hand:
         """Decide the newest tick that is due, no older than ``within_s``; None if it is decided, or there is none.
 
         The tick's row is that which the scheduler writes, so whoever comes second finds it and fires nothing. The clock
-        outside may be ahead of the database's by `EARLY_S`.
+        outside may be ahead of the database's by `EARLY_S`. One that rests, or is not declared any more, has none.
         """
         with self._database.transaction() as connection:
             kept = _locked(connection, name)
+            if kept.paused_at is not None or kept.removed_at is not None:
+                return None
             now = schedules.clock(connection) + timedelta(seconds=EARLY_S)
             since = now - timedelta(seconds=EARLY_S + within_s)
             due = plan(read(kept.wanted.spec), since, now, timedelta(), "one").fire

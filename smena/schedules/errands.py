@@ -90,6 +90,7 @@ class Errands:
         with self._database.transaction() as connection:
             if (first := start(connection, errand)) is not None:
                 return first
+            ticks.hold(connection, errand.name, AT)  # it has no schedule's row by which those who decide would wait
             is_busy, _ = ticks.standing(connection, errand.name)
             if is_busy:
                 raise StillRuns(errand=errand.key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime
 
@@ -68,6 +69,23 @@ def test_an_errand_starts_once_whoever_leads_and_however_old_it_is(database: Dat
         ticks.prune(connection, 1)
     turns.declare(BOOKS, second)
     assert len(jobs(database, "hourly.first_import")) == 1
+
+
+def test_of_several_who_run_it_at_one_moment_one_does(database: Database, turns: Turns) -> None:
+    turns.declare(BOOKS, lead(database))
+    errand = errands_of(BOOKS)[0]
+    Endings(database).done(jobs(database, "hourly.first_import"))
+
+    def run(_: int) -> bool:
+        try:
+            Errands(database).run(errand)
+        except StillRuns:
+            return False
+        return True
+
+    with ThreadPoolExecutor(4) as threads:
+        assert sum(threads.map(run, range(8))) == 1
+    assert len(jobs(database, "hourly.first_import")) == 2
 
 
 def test_only_its_name_runs_it_again_and_not_while_it_runs(database: Database, turns: Turns) -> None:

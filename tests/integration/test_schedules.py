@@ -299,6 +299,15 @@ def test_a_job_that_died_or_was_never_heard_of_again_holds_up_nothing(
 # --- by hand and at run time ---------------------------------------------------------------------------------------
 
 
+def test_a_clock_outside_fires_nothing_of_a_schedule_that_rests(database: Database, turns: Turns, term: int) -> None:
+    turns.declare(book_of(HOUR), term)
+    rewind(database, 3)
+    hand = Hand(database)
+    hand.pause("house.sweep")
+    assert hand.tick_now("house.sweep", within_s=3600) is None
+    assert jobs(database) == []
+
+
 def test_a_clock_outside_and_the_scheduler_fire_a_tick_once(database: Database, turns: Turns, term: int) -> None:
     turns.declare(book_of(HOUR, misfire="all", overlap="allow"), term)
     since, now = rewind(database, 3)

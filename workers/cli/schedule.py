@@ -98,7 +98,7 @@ def tick(name: str, *, is_now: bool, within_s: float) -> None:  # noqa: ARG001 -
             open_user_path(Path.cwd())
             hand.declare(name, load_books(load().books))
             told = hand.tick_now(name, within_s)
-    click.echo("nothing to fire: it was decided before, or none is due" if told is None else _told(told))
+    click.echo("nothing to fire: it was decided before, none is due, or it rests" if told is None else _told(told))
 
 
 @schedule.command()

@@ -14,6 +14,7 @@ from sharding.batches import NoBatch, Per
 from sharding.claims import Claim, DeadItem, Wish
 from smena.errors import InvalidArguments, Misused, Unsendable
 from smena.store.database import Database
+from tests.fixtures.eventually import eventually
 
 from . import book
 
@@ -43,6 +44,17 @@ def finish_all(database: Database, batch: int, dead: tuple[int, ...] = (), epoch
 def numbers(database: Database, batch: int, state: batches.State, **options: int) -> list[int]:
     with database.session() as session:
         return [item.number for item in batches.items(session, batch, state, **options)]
+
+
+def complete(database: Database, batch: int) -> progress.End | None:
+    with database.transaction() as connection:
+        return progress.complete(connection, batch)
+
+
+def waits_for_a_lock(database: Database) -> bool:
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    with database.transaction() as connection:
+        return bool(connection.scalar(sa.text(waiting)))
 
 
 def sent(database: Database) -> list[tuple[str, str, Any]]:
@@ -211,6 +223,19 @@ def test_the_dead_are_taken_up_again_and_it_completes_again(database: Database) 
         assert progress.complete(connection, batch) == progress.End(batch, 30, 30, 0)
     ids = [body["message_id"] for actor, _, body in sent(database) if actor == book.ended.name]
     assert len(ids) == len(set(ids)) == 2
+
+
+def test_a_batch_that_is_taken_up_again_while_it_is_being_ended_keeps_what_is_left(database: Database) -> None:
+    batch = opened(database, range(10))
+    finish_all(database, batch, dead=(3,))
+    with ThreadPoolExecutor(1) as pool, database.session() as session:
+        assert batches.retry(session, batch) == 1
+        ended = pool.submit(complete, database, batch)
+        eventually(lambda: waits_for_a_lock(database))
+        session.commit()
+        assert ended.result() is None
+        assert batches.status(session, batch).state == "running"
+    assert take(database, batch, epoch=2) is not None
 
 
 def test_nobody_takes_of_a_batch_that_is_paused_or_cancelled_until_it_is_resumed(database: Database) -> None:
