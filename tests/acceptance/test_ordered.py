@@ -79,6 +79,9 @@ def test_a_death_blocks_its_key_or_is_skipped_and_other_keys_go_on(fleet: RealFl
     assert reason.startswith("broken")
     eventually(lambda: fleet.rows("SELECT count(*) FROM smena.key_parked") == [(2,)])
     assert [event["key"] for event in fleet.events("key.blocked")] == ["blocked"]
+    eventually(lambda: 'smena_partitions_owned{group="ordered"} 4.0' in fleet.get("/metrics")[1])
+    nobodys_before = 'smena_partition_moves_total{group="ordered"} 0.0'
+    eventually(lambda: nobodys_before in fleet.get("/metrics")[1])
 
     operate(fleet, "release", "ordered", "blocked")  # one more try, which ends as the first did
     eventually(lambda: len(fleet.events("key.blocked")) == 2)

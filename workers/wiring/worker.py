@@ -7,6 +7,7 @@ of one worker: build, start, say ready, report until a drain is asked for, drain
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Final, Protocol
 
@@ -71,6 +72,7 @@ from workers.middleware.verdict import Judge
 from workers.process.child import Child
 from workers.process.mishaps import Mishaps
 from workers.process.orders import Orders
+from workers.process.partition_figures import count_partitions
 from workers.process.recorder import FlightRecorder
 from workers.roles.pulse import Pulse
 from workers.wiring import aftermath, ordered, shards
@@ -91,7 +93,9 @@ def preload(settings: Settings) -> None:
 def run(settings: Settings, child: Child) -> int:
     """Be a worker until a drain is asked for and done; return the exit code."""
     process = WorkerProcess(settings, child)
-    with bound(process.sender):
+    with ExitStack() as ends:
+        ends.enter_context(bound(process.sender))
+        ends.callback(count_partitions(process.board))
         return live(process.role(), settings, child)
 
 
@@ -123,7 +127,7 @@ class WorkerProcess:
         self._name = child.name
         self._on_bug = child.mishaps.in_loop
         self._tell_stuck = child.is_stuck_with
-        self._board = Board()
+        self.board = Board()
         self._registry = load_books(settings.books)
         self._queues = wanted_queues(self._registry, settings.worker.queues)
         self._database = open_database(settings, child.name)
@@ -143,7 +147,7 @@ class WorkerProcess:
     def role(self) -> Role:
         """Return what the process is made of, as far as its life is concerned."""
         pace = Pace(self._seats, self._consumer.observe, lambda: self._link.tick, self._recorder)
-        tally_line = TallyLine(self._board.snapshot)
+        tally_line = TallyLine(self.board.snapshot)
         pulse = None if self._database is None else Pulse(self._database.ping, SYSTEM)
         services: list[Service | None] = [
             self._settler,
@@ -186,7 +190,7 @@ class WorkerProcess:
         return Role(
             self._worker,
             loops,
-            self._board,
+            self.board,
             self._check,
             lambda: self._unreachable(pulse),
             partial(self._brake.hold, "paused"),
@@ -203,11 +207,11 @@ class WorkerProcess:
 
     def _build_runners(self) -> None:
         threads, coroutines = self._settings.worker.threads, self._settings.worker.concurrency
-        self._seats = [Seat(slot, self._recorder, self._board.tally()) for slot in range(threads + coroutines)]
+        self._seats = [Seat(slot, self._recorder, self.board.tally()) for slot in range(threads + coroutines)]
         self._slots = Slots(self._seats[:threads])
         self._coroutines = Coroutines(self._seats[threads:], self._on_bug)
         self._pool = Pool(self._settings.pool, lambda: pool_program.launch(self._orders), partial(self._hold, "pool"))
-        self._board.gauge(CPU_STEPS_NOW, self._pool.standing)
+        self.board.gauge(CPU_STEPS_NOW, self._pool.standing)
         blocked_s = self._settings.telemetry.loop_blocked_s
         self._watches = [
             LoopWatch("event-loop", self._coroutines.post, blocked_s),
@@ -215,9 +219,9 @@ class WorkerProcess:
         ]
         coroutine_seats = self._seats[threads:]
         self._time_watch = TimeWatch(
-            self._seats[:threads], coroutine_seats, self._coroutines, self._board, self._is_stuck
+            self._seats[:threads], coroutine_seats, self._coroutines, self.board, self._is_stuck
         )
-        self._board.gauge(LOOP_LAG, lambda: {watch.watched: watch.worst_s() for watch in self._watches})
+        self.board.gauge(LOOP_LAG, lambda: {watch.watched: watch.worst_s() for watch in self._watches})
 
     def _build_settling(self) -> None:
         settlements = None if self._database is None else Settlements(self._database)
@@ -234,7 +238,7 @@ class WorkerProcess:
             self._database,
             self._body,
             outcomes,
-            self._board,
+            self.board,
             self._start,
             self._done,
             self._settings.amqp.heartbeat_s,
@@ -270,7 +274,7 @@ class WorkerProcess:
                 outer=outer[:2],
                 judge=judge,
                 make_context=self._context_maker(once),
-                board=self._board,
+                board=self.board,
                 ending=self._slots.ending,
             )
 
@@ -294,7 +298,7 @@ class WorkerProcess:
                 self._settler,
                 self._actors,
                 admission.admit,
-                self._board,
+                self.board,
                 self._name,
             )
 
