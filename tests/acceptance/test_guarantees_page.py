@@ -11,6 +11,7 @@ BOOKS = {
     "an actor with `partition_by`": "tests.acceptance.jobs.ordered",
     "the relay's claims": "tests.acceptance.jobs.bare",
     "the archivist's solo duties": "tests.acceptance.jobs.bare",
+    "the ticks of schedules": "tests.acceptance.jobs.bare",
 }
 ROWS = page.rows(page.section(page.read("docs/reference/guarantees.md"), "What refuses to boot without PostgreSQL"))
 
