@@ -29,6 +29,7 @@ from smena.book.arguments import Args, Arguments, Kwargs
 from smena.book.values import plain
 from smena.errors import Misused, SmenaError
 from smena.job import Job
+from smena.store.escapes import storable
 from smena.store.tables import batch_slices
 from smena.store.tables import batches as table
 
@@ -54,6 +55,10 @@ SHARD: Final = "smena.shard"
 """The actor of shard jobs: every worker has it, on the queue of each batch's own actor."""
 
 SHARDS: Final = 8
+MOST_SHARDS: Final = 1000
+LARGEST: Final = 1_000_000
+LONGEST_KEY: Final = 500
+"""Characters of a key; an index holds it."""
 LONGEST_SLICE: Final = 1000
 """Items of a slice as it is first cut; a claim parts it, or takes several."""
 
@@ -100,7 +105,8 @@ def open(  # noqa: A001 - batches.open() reads like the builtin on purpose
     written then that the caller's rollback does not take back.
     """
     connection = session.connection() if isinstance(session, Session) else session
-    _refuse(actor, then, shards)
+    _refuse(actor, then)
+    _refuse_sizes(key, shards, largest_slice)
     constant = plain(dict(kwargs or {}), "kwargs")
     batch = connection.scalar(_insert(actor, key, per, constant, shards, largest_slice, then))
     if batch is None:
@@ -141,6 +147,8 @@ def retry(session: Place, batch: int) -> int:
     numbers = _execute(session, _REVIVE, {"batch": batch}).rowcount  # type: ignore[attr-defined]
     if numbers:
         _restart(session, batch, ("running", "paused", "complete", "cancelled"))
+    else:
+        status(session, batch)  # there must be one
     return int(numbers)
 
 
@@ -196,13 +204,20 @@ SELECT number FROM dead
 """)
 
 
-def _refuse(actor: Actor[..., Any], then: Actor[..., Any] | None, shards: int) -> None:
+def _refuse(actor: Actor[..., Any], then: Actor[..., Any] | None) -> None:
     if actor.is_async:
         raise Misused("the actor of a batch is a plain function, not async", actor=actor.name)
-    if shards < 1:
-        raise Misused("a batch has at least one shard", shards=shards)
     if then is not None:
         then.arguments.travelling((), {"batch": 1, "total": 1, "done": 1, "dead": 0})
+
+
+def _refuse_sizes(key: str | None, shards: int, largest_slice: int | None) -> None:
+    if not 1 <= shards <= MOST_SHARDS:
+        raise Misused(f"a batch has 1 to {MOST_SHARDS} shards", shards=shards)
+    if largest_slice is not None and not 1 <= largest_slice <= LARGEST:
+        raise Misused(f"a slice has 1 to {LARGEST} items", largest_slice=largest_slice)
+    if key is not None and (not key or key != storable(key, LONGEST_KEY)):
+        raise Misused(f"a batch's key is 1 to {LONGEST_KEY} characters, no NUL and no lone surrogate", key=repr(key))
 
 
 def _insert(

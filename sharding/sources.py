@@ -6,7 +6,6 @@ else travels by COPY, in chunks, so that neither memory nor any one statement's 
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ import msgspec
 import psycopg
 import sqlalchemy as sa
 
+from sharding.files import of_file
 from smena.errors import Misused
 from smena.store.tables import batch_items
 
@@ -31,6 +31,9 @@ LONGEST_S: Final = 1.0
 
 OPEN_S: Final = 2.0
 """Time after which one COPY gives way to the next, for the server bounds a statement's time."""
+
+_ROW: Final = "smena_row"
+"""What a row of the caller's query is called; a column of that name would hide it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +56,10 @@ def load(connection: sa.Connection, batch: int, source: Source, travelling: Trav
     A query's rows are not checked here: one column is the item itself, several are an object by their names.
     """
     if isinstance(source, Query):
-        source = _with_columns(connection, source)
+        return _written(connection, batch, source)
     if isinstance(source, sa.Select | sa.CompoundSelect):
         return connection.execute(_selected(batch, source), execution_options={"preserve_rowcount": True}).rowcount
-    items = _of_file(source) if isinstance(source, Path) else source
+    items = of_file(source) if isinstance(source, Path) else source
     if isinstance(items, str | bytes | dict) or not isinstance(items, Iterable):
         raise Misused(
             "a batch is opened of many items: a list, a generator, a query or a file", got=type(items).__name__
@@ -67,18 +70,28 @@ def load(connection: sa.Connection, batch: int, source: Source, travelling: Trav
     return _copy(driver, batch, iter(items), travelling)
 
 
-def _with_columns(connection: sa.Connection, query: Query) -> sa.Select[Any]:
-    """Ask the server what columns the query has."""
+def _written(connection: sa.Connection, batch: int, query: Query) -> int:
+    """Write the rows of a query as its text stands: nothing in it is a parameter, and it may end with a comment."""
     text = query.text.strip().rstrip(";")
-    asked = connection.execute(sa.text(f"SELECT * FROM ({text}) AS source LIMIT 0"))  # noqa: S608 - it is the caller's
-    rows = sa.text(text).columns(*(sa.column(name) for name in asked.keys())).subquery("source")  # noqa: SIM118
-    return sa.select(rows)
+    as_it_is = {"no_parameters": True, "preserve_rowcount": True}
+    asked = connection.exec_driver_sql(f"SELECT * FROM ({text}\n) AS _ LIMIT 0", execution_options=as_it_is)  # noqa: S608
+    names = list(asked.keys())
+    if len(set(names)) < len(names):
+        raise Misused("two columns of the query have one name", columns=", ".join(names))
+    item, alias = f"row_to_json({_ROW})", _ROW
+    if len(names) == 1:
+        item, alias = f"coalesce(to_json({_ROW}.item), 'null')", f"{_ROW}(item)"
+    numbered = f"SELECT {batch:d}, row_number() OVER () - 1, {item} FROM ({text}\n) AS {alias}"  # noqa: S608
+    insert = f"INSERT INTO smena.batch_items (batch, number, item) {numbered}"
+    return connection.exec_driver_sql(insert, execution_options=as_it_is).rowcount
 
 
 def _selected(batch: int, query: sa.Select[Any] | sa.CompoundSelect[Any]) -> sa.Insert:
-    rows = query.subquery("source")
+    rows = query.subquery(_ROW)
     columns = list(rows.c)
-    item = sa.func.to_json(columns[0]) if len(columns) == 1 else sa.func.row_to_json(rows.table_valued())
+    nothing = sa.literal_column("CAST('null' AS json)")
+    only = sa.func.coalesce(sa.func.to_json(columns[0]), nothing)
+    item = only if len(columns) == 1 else sa.func.row_to_json(rows.table_valued())
     number = sa.func.row_number().over() - 1
     numbered = sa.select(sa.literal(batch, sa.BigInteger), number, item).select_from(rows)
     return batch_items.insert().from_select(["batch", "number", "item"], numbered)
@@ -116,14 +129,3 @@ def _lines(batch: int, number: int, items: list[Any]) -> str:
     """Return lines for COPY; JSON holds no tab and no end of line, so only its backslashes are escaped."""
     texts = msgspec.json.Encoder().encode_lines(items).decode().split("\n")
     return "".join([f"{batch}\t{n}\t{text}\n" for n, text in enumerate(texts[:-1], number)]).replace("\\", "\\\\")
-
-
-def _of_file(path: Path) -> Iterator[Any]:
-    with path.open(encoding="utf-8", newline="") as file:
-        if path.suffix == ".csv":
-            yield from csv.DictReader(file)
-            return
-        for line in file:
-            text = line.rstrip("\r\n")
-            if text:
-                yield msgspec.json.decode(text) if path.suffix == ".jsonl" else text

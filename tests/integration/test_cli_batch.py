@@ -89,6 +89,10 @@ def test_a_batch_is_submitted_from_a_file_or_a_query_and_steered(database: Datab
     [
         (("works.each",), "by --file or by --query"),
         (("works.nobody", "--query", "SELECT 1"), "no loaded book has an actor works.nobody"),
+        (("works.each", "--query", "SELECT 1/0"), "division by zero"),
+        (("works.each", "--query", "DROP TABLE x"), "syntax error"),
+        (("works.each", "--query", "SELECT 1", "--kwargs", "[1]"), "not a JSON object"),
+        (("works.each", "--query", "SELECT 1", "--key", ""), "key is 1 to"),
         (("works.awaits", "--query", "SELECT 1"), "plain function"),
     ],
 )

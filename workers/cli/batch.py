@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
+import msgspec
+import sqlalchemy as sa
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -27,6 +29,7 @@ T = TypeVar("T")
 LOOK_S: Final = 0.5
 _GOING: Final = ("running",)
 
+shard_count = click.IntRange(1, batches.MOST_SHARDS)
 which = click.argument("batch_id", metavar="ID", type=click.IntRange(1))
 watching = click.option("--watch", is_flag=True, help="Stay until it ends, with a progress bar at a terminal.")
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -46,7 +49,11 @@ def batch() -> None:
 @click.option("--then", metavar="ACTOR", help="Who is sent batch, total, done and dead at the end.")
 @click.option("--kwargs", default="{}", metavar="JSON", help="What the actor is given beside the item.")
 @click.option(
-    "--shards", type=click.IntRange(1, 1000), default=batches.SHARDS, show_default=True, help="Workers on it."
+    "--shards",
+    type=click.IntRange(1, batches.MOST_SHARDS),
+    default=batches.SHARDS,
+    show_default=True,
+    help="Workers on it.",
 )
 @watching
 @as_json_option
@@ -71,7 +78,7 @@ def submit(
         opened = _done(
             database,
             lambda session: batches.open(
-                session, _actor(books, actor), source, then=callback, kwargs=json.loads(kwargs), **options
+                session, _actor(books, actor), source, then=callback, kwargs=_json_object(kwargs), **options
             ),
         )
         if not as_json:
@@ -137,6 +144,13 @@ def items(batch_id: int, state: batches.State, after: int, limit: int, *, as_jso
     for item in found:
         why = "" if item.reason is None else f"{item.reason:<22}attempts {item.attempts}  {item.error or ''}"
         click.echo(f"{item.number:>10}  {why}".rstrip())
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise click.BadParameter(f"not a JSON object: {error}", param_hint="--kwargs") from error
 
 
 def _actor(books: Registry, name: str) -> Actor[..., Any]:
@@ -214,3 +228,5 @@ def _database() -> Iterator[Database]:
             yield database
     except SmenaError as error:
         raise click.ClickException(str(error)) from error
+    except (sa.exc.DataError, sa.exc.ProgrammingError) as error:  # a query that the server refuses
+        raise click.ClickException(str(error.orig).strip()) from error

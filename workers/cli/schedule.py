@@ -27,6 +27,8 @@ from workers.wiring.user_path import open_user_path
 _ON_TIME_S: Final = 5.0
 """A tick that fired within this time is not called late."""
 
+_YEAR_S: Final = 366 * 86_400
+
 
 @click.group()
 def schedule() -> None:
@@ -83,9 +85,14 @@ def run(name: str) -> None:
 @click.argument("name")
 @click.option("--now", "is_now", is_flag=True, required=True, help="The newest tick that is due.")
 @click.option(
-    "--within", "within_s", type=click.FloatRange(1), default=3600.0, show_default=True, help="Its age at most."
+    "--within",
+    "within_s",
+    type=click.IntRange(1, 366 * 86_400),
+    default=3600,
+    show_default=True,
+    help="Its age at most.",
 )
-def tick(name: str, *, is_now: bool, within_s: float) -> None:  # noqa: ARG001 - says what it does where it is called
+def tick(name: str, *, is_now: bool, within_s: int) -> None:  # noqa: ARG001 - says what it does where it is called
     """Fire the tick that is due, for a clock outside such as a Kubernetes CronJob.
 
     It is the tick that a scheduler would fire, so with both it fires once. Ends with 0 also where it was fired before.
@@ -181,7 +188,7 @@ def _told(tick: Tick) -> str:
 def _json_list(text: str) -> list[Any]:
     try:
         return msgspec.json.decode(text, type=list[Any])
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise click.BadParameter(f"not a JSON list: {error}") from error
 
 

@@ -109,3 +109,8 @@ def ended(batch: int, total: int, done: int, dead: int) -> None:
 @book.actor(queue="works")
 async def awaits(number: int) -> None:
     """Take one item on the event loop."""
+
+
+@book.actor(queue="works")
+def anything(item: object) -> None:
+    """Take whatever travels."""

@@ -155,6 +155,65 @@ def test_a_file_gives_its_lines(database: Database, tmp_path: Path) -> None:
     ]
 
 
+BAD_FILES = {
+    "broken.jsonl": (b"1\n{bad\n", "line=2"),
+    "nan.jsonl": (b"1\n\nNaN\n", "line=3"),
+    "huge.jsonl": (b"1e999\n", "line=1"),
+    "deep.jsonl": (b"[" * 100_000 + b"]" * 100_000, "line=1"),
+    "surrogate.jsonl": (b'"\\ud800"\n', "line=1"),
+    "bytes.jsonl": (b'1\n"\xff"\n', "line=2"),
+    "bytes.txt": (b"a\n\xff\n", "item=1"),
+    "nul.txt": (b"a\nb\x00\n", "item=1"),
+    "cells.csv": (b"a,b\n1,2\n1,2,3\n", "line=3"),
+    "short.csv": (b"a,b\n1\n", "line=2"),
+    "names.csv": (b"a,a\n1,2\n", "line=1"),
+    "quote.csv": (b'a,b\n"1,2\n', "cannot be read"),
+    "field.csv": (b"a\n" + b"x" * 200_000 + b"\n", "line=2"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_p23_what_cannot_be_read_of_a_file_is_refused_with_its_place(
+    database: Database, tmp_path: Path, name: str
+) -> None:
+    content, place = BAD_FILES[name]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(Unsendable, match=place):
+        opened(database, tmp_path / name, actor=book.anything)
+
+
+def test_p23_a_mark_of_the_byte_order_is_no_text(database: Database, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbfname\nx\n")
+    batch = opened(database, tmp_path / "a.csv", actor=book.anything)
+    with database.session() as session:
+        assert [item.item for item in batches.items(session, batch, "left")] == [{"name": "x"}]
+
+
+def test_a_query_is_taken_as_its_text_stands(database: Database) -> None:
+    queries = {
+        "SELECT ':a %s' AS x -- why": ":a %s",
+        "SELECT NULL": None,
+        "SELECT 1 AS source, 2 AS _;": {"source": 1, "_": 2},
+    }
+    for text, item in queries.items():
+        batch = opened(database, batches.Query(text), actor=book.anything)
+        with database.session() as session:
+            assert [one.item for one in batches.items(session, batch, "left")] == [item]
+    with pytest.raises(Misused, match="one name"):
+        opened(database, batches.Query("SELECT 1 AS a, 2 AS a"), actor=book.anything)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"key": ""}, {"key": "\0"}, {"key": "\ud800"}, {"key": "k" * 501}, {"shards": 0}, {"shards": 10**9},
+     {"largest_slice": 0}, {"largest_slice": -1}, {"largest_slice": 2**40}],
+    ids=repr,
+)  # fmt: skip
+def test_keys_and_sizes_that_cannot_be_are_refused(database: Database, options: dict[str, Any]) -> None:
+    with pytest.raises(Misused):
+        opened(database, **options)
+
+
 def test_of_all_batches_with_one_key_there_is_one(database: Database) -> None:
     first = opened(database, range(7), key="night-1")
 
