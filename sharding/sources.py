@@ -56,7 +56,10 @@ def load(connection: sa.Connection, batch: int, source: Source, travelling: Trav
     A query's rows are not checked here: one column is the item itself, several are an object by their names.
     """
     if isinstance(source, Query):
-        return _written(connection, batch, source)
+        try:
+            return _written(connection, batch, source)
+        except (sa.exc.DataError, sa.exc.ProgrammingError, UnicodeError) as error:
+            raise Misused(f"the query is refused: {getattr(error, 'orig', error)}".strip()) from error
     if isinstance(source, sa.Select | sa.CompoundSelect):
         return connection.execute(_selected(batch, source), execution_options={"preserve_rowcount": True}).rowcount
     items = of_file(source) if isinstance(source, Path) else source
@@ -89,7 +92,7 @@ def _written(connection: sa.Connection, batch: int, query: Query) -> int:
 def _selected(batch: int, query: sa.Select[Any] | sa.CompoundSelect[Any]) -> sa.Insert:
     rows = query.subquery(_ROW)
     columns = list(rows.c)
-    nothing = sa.literal_column("CAST('null' AS json)")
+    nothing: sa.ColumnClause[Any] = sa.literal_column("CAST('null' AS json)")
     only = sa.func.coalesce(sa.func.to_json(columns[0]), nothing)
     item = only if len(columns) == 1 else sa.func.row_to_json(rows.table_valued())
     number = sa.func.row_number().over() - 1

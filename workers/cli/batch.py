@@ -12,7 +12,6 @@ from typing import Any, Final, TypeVar
 
 import click
 import msgspec
-import sqlalchemy as sa
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -228,5 +227,3 @@ def _database() -> Iterator[Database]:
             yield database
     except SmenaError as error:
         raise click.ClickException(str(error)) from error
-    except (sa.exc.DataError, sa.exc.ProgrammingError) as error:  # a query that the server refuses
-        raise click.ClickException(str(error.orig).strip()) from error
