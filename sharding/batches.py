@@ -279,7 +279,9 @@ def _restart(session: Place, batch: int, states: tuple[str, ...]) -> None:
 
 
 def _change(session: Place, batch: int, state: str, states: tuple[str, ...], **values: Any) -> Any:
-    changed = sa.update(table).where(table.c.id == batch, table.c.state.in_(states)).values(state=state, **values)
+    is_whole = sa.or_(table.c.ended_at.is_(None), table.c.ended_at > sa.text("'epoch'"))  # not being deleted
+    of_these = sa.update(table).where(table.c.id == batch, table.c.state.in_(states), is_whole)
+    changed = of_these.values(state=state, **values)
     row = _execute(session, changed.returning(table.c.queue, table.c.epoch, table.c.shards)).one_or_none()
     if row is None:
         raise NoBatch(batch=batch, wanted=" or ".join(states))

@@ -22,9 +22,13 @@ WHERE state = 'running' AND sent_at < clock_timestamp() - make_interval(secs => 
 ORDER BY id
 """)
 _OLD: Final = sa.text("""
-SELECT id FROM smena.batches WHERE ended_at < clock_timestamp() - make_interval(secs => :keep_s)
-ORDER BY ended_at LIMIT 1 FOR UPDATE SKIP LOCKED
+UPDATE smena.batches SET ended_at = 'epoch' WHERE id = (
+    SELECT id FROM smena.batches WHERE ended_at < clock_timestamp() - make_interval(secs => :keep_s)
+    ORDER BY ended_at LIMIT 1 FOR UPDATE SKIP LOCKED
+) RETURNING id
 """)
+"""It ended at the epoch from now on: nobody can take up again what has lost some of its items (`batches.retry`)."""
+
 _PARTS: Final = ("batch_items", "batch_marks", "batch_dead", "batch_slices")
 
 
@@ -50,7 +54,10 @@ def wake(connection: sa.Connection, stalled_s: float) -> Sequence[Woken]:
 
 
 def prune(connection: sa.Connection, keep_s: float, limit: int) -> int:
-    """Delete at most ``limit`` rows of the batch that ended first, if that is ``keep_s`` ago; return how many."""
+    """Delete at most ``limit`` rows of the batch that ended first, if that is ``keep_s`` ago; return how many.
+
+    Once begun it is not taken up again: `batches.retry` and `resume` find no such batch.
+    """
     batch = connection.scalar(_OLD, {"keep_s": keep_s})
     if batch is None:
         return 0

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sharding import batches, claims, progress
+from sharding import batches, claims, progress, upkeep
 from sharding.batches import NoBatch, Per
 from sharding.claims import Claim, DeadItem, Wish
 from smena.errors import InvalidArguments, Misused, Unsendable
@@ -295,6 +295,27 @@ def test_a_batch_that_is_taken_up_again_while_it_is_being_ended_keeps_what_is_le
         assert ended.result() is None
         assert batches.status(session, batch).state == "running"
     assert take(database, batch, epoch=2) is not None
+
+
+def test_what_has_begun_to_be_deleted_is_not_taken_up_again(database: Database) -> None:
+    dying, stopped = opened(database, range(10)), opened(database, range(10))
+    finish_all(database, dying, dead=(3,))
+    assert complete(database, dying)
+    with database.session() as session:
+        batches.cancel(session, stopped)
+        session.commit()
+    with database.transaction() as connection:
+        long_ago = "UPDATE smena.batches SET ended_at = now() - make_interval(days => CAST(100 - id AS int))"
+        connection.execute(sa.text(long_ago))  # the one that died first
+    for _ in range(2):
+        with database.transaction() as connection:
+            assert upkeep.prune(connection, keep_s=86_400, limit=4) == 4
+    for take_up in (lambda session: batches.retry(session, dying), lambda session: batches.resume(session, stopped)):
+        with database.session() as session, pytest.raises(NoBatch):
+            take_up(session)
+        for _ in range(5):
+            with database.transaction() as connection:
+                upkeep.prune(connection, keep_s=86_400, limit=4)
 
 
 def test_nobody_takes_of_a_batch_that_is_paused_or_cancelled_until_it_is_resumed(database: Database) -> None:
