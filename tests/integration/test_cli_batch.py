@@ -78,6 +78,7 @@ def test_a_batch_is_submitted_from_a_file_or_a_query_and_steered(database: Datab
     assert "no good" in run("batch", "items", which).output
     ended = run("batch", "status", which)
     assert (ended.exit_code, "19 of 20 done, 1 dead" in ended.output) == (1, True)
+    assert run("batch", "submit", "works.each", "--file", "numbers.txt", "--key", "night", "--watch").exit_code == 1
     assert run("batch", "retry", which).output == "1 items are taken up again\n"
     assert run("batch", "retry", which).output == "no item of it is dead\n"
     assert "cancelled" in run("batch", "cancel", which).output
@@ -94,12 +95,28 @@ def test_a_batch_is_submitted_from_a_file_or_a_query_and_steered(database: Datab
         (("works.each", "--query", "SELECT 1", "--kwargs", "[1]"), "not a JSON object"),
         (("works.each", "--query", "SELECT 1", "--key", ""), "key is 1 to"),
         (("works.awaits", "--query", "SELECT 1"), "plain function"),
+        (("works.each", "--query", "SELECT x FROM nowhere"), 'relation "nowhere" does not exist'),
     ],
 )
 def test_what_cannot_be_a_batch_is_refused_with_its_reason(arguments: tuple[str, ...], told: str) -> None:
     ended = run("batch", "submit", *arguments)
     assert ended.exit_code != 0
     assert told in ended.output
+
+
+@pytest.mark.parametrize("command", ["batch status 1", "schedule list", "dead list", "partition keys", "outbox list"])
+def test_a_database_without_tables_is_told_of_in_a_sentence(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("SMENA_DATABASE_URL", empty_database_url)
+    ended = run(*command.split())
+    assert (ended.exit_code, "run `smena db upgrade`" in ended.output) == (1, True)
+
+
+def test_a_database_that_does_not_answer_is_told_of_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SMENA_DATABASE_URL", "postgresql://nobody@127.0.0.1:9/nowhere")
+    ended = run("batch", "status", "1")
+    assert (ended.exit_code, "lost or refused" in ended.output) == (1, True)
 
 
 def test_the_doctor_names_the_oldest_transaction_and_the_batch_that_nobody_works(

@@ -5,7 +5,7 @@ arguments and calls the room that does the work.
 """
 
 import importlib
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -62,6 +62,20 @@ class LazyGroup(click.Group):
         module, _, attribute = family.target.partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; what a database refuses is told in a sentence, for every family alike."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            from workers.cli.refused import sentence  # drivers are heavy, and most commands succeed
+
+            told = sentence(error)
+            if told is None:
+                raise
+            raise click.ClickException(told) from error
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands from the table alone, so that help imports no family."""

@@ -67,7 +67,10 @@ def submit(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Open a batch for ACTOR of the items in a file (.jsonl, .csv, or a text line each) or of a query's rows."""
+    """Open a batch for ACTOR of the items in a file (.jsonl, .csv, or a text line each) or of a query's rows.
+
+    With --watch it ends with 1 if items of it are dead.
+    """
     if (file is None) == (query is None):
         raise click.UsageError("give the items by --file or by --query")
     source = file or Query(query or "")
@@ -83,7 +86,8 @@ def submit(
         if not as_json:
             told = "opened" if opened.is_new else "there was already"
             click.echo(f"{told} batch {opened.id} of {opened.total} items")
-        _tell(database, opened.id, watch=watch, as_json=as_json)
+        stands = _tell(database, opened.id, watch=watch, as_json=as_json)
+    click.get_current_context().exit(1 if watch and stands.dead else 0)
 
 
 @batch.command()
