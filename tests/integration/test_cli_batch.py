@@ -78,7 +78,6 @@ def test_a_batch_is_submitted_from_a_file_or_a_query_and_steered(database: Datab
     assert "no good" in run("batch", "items", which).output
     ended = run("batch", "status", which)
     assert (ended.exit_code, "19 of 20 done, 1 dead" in ended.output) == (1, True)
-    assert run("batch", "submit", "works.each", "--file", "numbers.txt", "--key", "night", "--watch").exit_code == 1
     assert run("batch", "retry", which).output == "1 items are taken up again\n"
     assert run("batch", "retry", which).output == "no item of it is dead\n"
     assert "cancelled" in run("batch", "cancel", which).output

@@ -70,7 +70,7 @@ class LazyGroup(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
-            from workers.cli.refused import sentence  # drivers are heavy, and most commands succeed
+            from smena.store.refused import sentence  # drivers are heavy, and most commands succeed
 
             told = sentence(error)
             if told is None:
