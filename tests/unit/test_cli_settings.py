@@ -111,3 +111,9 @@ def test_check_finds_a_book_that_cannot_be_imported() -> None:
     ended = run("check", SMENA_BOOKS="no_such_module_anywhere")
     assert ended.exit_code == 2
     assert "no_such_module_anywhere" in ended.stdout
+
+
+def test_bytes_that_are_no_text_are_refused_at_the_command_lines_door() -> None:
+    result = CliRunner().invoke(main, ["schedule", "next", "report\udcff"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "argument 3 is not UTF-8 text" in result.stderr

@@ -47,8 +47,23 @@ FAMILIES: Final[dict[str, Family]] = {
 }
 
 
+def _is_text(argument: str) -> bool:
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 class LazyGroup(click.Group):
     """Know the commands from a table and import a command's file when it is called."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse what no name, key or setting can hold: bytes of the command line that are no UTF-8."""
+        for place, argument in enumerate(args, start=1):
+            if not _is_text(argument):
+                raise click.UsageError(f"argument {place} is not UTF-8 text: {argument!a:.100}")
+        return super().parse_args(ctx, args)
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """Return the names in the table's order."""
