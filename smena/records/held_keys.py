@@ -5,6 +5,9 @@ its key, with a hold that says why and until when; jobs of the key that come lat
 decided of one partition at a time is one transaction, and the fence under the partition's term is its last statement:
 a former owner raises `TermLost` and has changed nothing.
 
+What a leaving owner has in hand and has not started goes the same way: rows in the order of their delivery, and a hold
+of each key that is due at once, so that the next owner runs them before all that the broker brings it.
+
 A copy of a parked job finds its row by the job's id; a copy of an attempt that ended finds its settlement, which is
 written here in the same transaction (guarantee 1).
 """
@@ -25,7 +28,7 @@ from smena.store.escapes import storable
 from smena.store.tables import key_holds, key_parked, settlements
 from smena.store.terms import Term
 
-Why = Literal["retry", "snooze", "blocked"]
+Why = Literal["retry", "snooze", "blocked", "handed_over"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,8 @@ class Hold:
 class Changes:
     """What is decided of a partition: keys that wait, jobs that wait behind them, rows whose job is over, deaths.
 
-    ``looks`` are keys of which the first row is wanted, as it is of those with a row that is over.
+    ``looks`` are keys of which the first row is wanted, as it is of those with a row that is over. ``handed_over`` has
+    the first job of each key that the next owner is to go on with; it is also one of ``behind``.
     """
 
     holds: Sequence[Hold] = ()
@@ -87,6 +91,7 @@ class Changes:
     over: Sequence[Parked] = ()
     deaths: Sequence[tuple[tuple[str, int], StoredMessage]] = ()
     looks: Sequence[str] = ()
+    handed_over: Sequence[Message] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +143,7 @@ class HeldKeys:
         with self._database.transaction() as connection:
             parked = _hold(connection, place, changes.holds)
             parked_behind, copies = _behind(connection, place, changes.behind)
+            _hand_over(connection, place, changes.handed_over)
             _settle(connection, place, changes)
             heads = _take_off(connection, place, changes)
             terms.fence(connection, place.term)
@@ -167,6 +173,13 @@ def _hold(connection: sa.Connection, place: Place, holds: Sequence[Hold]) -> int
             connection.execute(sa.update(key_parked).where(key_parked.c.seq == hold.seq).values(changed))
         connection.execute(_HOLD, _hold_row(place, hold))
     return len(fresh)
+
+
+def _hand_over(connection: sa.Connection, place: Place, firsts: Sequence[Message]) -> None:
+    """Have the next owner begin with the rows of these keys; where a key waits already it goes on waiting."""
+    if firsts:
+        holds = [_hold_row(place, Hold(first, "handed_over", _HANDED_OVER, 0.0)) for first in firsts]
+        connection.execute(_HOLD_FREE, holds)
 
 
 def _settle(connection: sa.Connection, place: Place, changes: Changes) -> None:
@@ -280,6 +293,8 @@ _HOLD_INSERT: Final = pg.insert(key_holds).values(
     letter_routing_key=sa.bindparam("letter_routing_key"),
     letter_properties=sa.bindparam("letter_properties", type_=key_holds.c.letter_properties.type),
 )
+_HANDED_OVER: Final = "its partition goes to another process, and this was in hand and had not started"
+_HOLD_FREE: Final = _HOLD_INSERT.on_conflict_do_nothing(index_elements=["queue", "key"])
 _HOLD: Final = _HOLD_INSERT.on_conflict_do_update(
     index_elements=["queue", "key"],
     set_={

@@ -331,7 +331,7 @@ key_holds = sa.Table(
     # The dead letter of a job that blocks its key, sent if it is skipped.
     sa.Column("letter_routing_key", sa.Text),
     sa.Column("letter_properties", AnyJson),
-    sa.CheckConstraint("why IN ('retry', 'snooze', 'blocked')", name="why_check"),
+    sa.CheckConstraint("why IN ('retry', 'snooze', 'blocked', 'handed_over')", name="why_check"),
     sa.Index("key_holds_partition_idx", "queue", "partition"),
     sa.Index("key_holds_released_idx", "queue", postgresql_where=sa.text("released")),
 )

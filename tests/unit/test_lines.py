@@ -50,6 +50,18 @@ def test_a_held_key_takes_all_that_follows_into_rows_and_other_keys_go_on() -> N
     assert lines.arrive(other) is other
 
 
+def test_what_waits_is_handed_over_in_the_order_of_each_key_and_what_runs_is_not() -> None:
+    lines = Lines()
+    items = [lent(key, number) for number in (1, 2, 3) for key in "ab"]
+    for item in items:
+        lines.arrive(item)
+    lines.is_closing = True
+    assert [item.job.id for item in lines.hand_over()] == ["a-2", "a-3", "b-2", "b-3"]
+    assert (lines.count_running(), lines.count_waiting()) == (2, 0)
+    assert lines.is_over(items[0]) is None
+    assert lines.running("a") is None
+
+
 def test_a_key_is_free_again_when_its_last_row_is_over() -> None:
     lines = Lines()
     first, late = lent("k", 1), lent("k", 2)

@@ -1,9 +1,9 @@
 """Consume one partition on a channel of its own, from when it is ours until it is let go.
 
-A partition must never be let go with messages in hand: the next owner would get what lies behind them first. So letting
-go is: cancel, hand back what is unsettled in the order of its tags, close the channel, and only when the broker has
-answered that is the partition free. As long as that is not done, a lost channel or connection is made good.
-All methods belong to the link thread.
+Nothing may overtake what another consumer of the queue still holds: a channel subscribes first when the queue has all
+of that back. Letting go is in two steps, so that what is in hand can be settled in between: `silence` (a cancel; what
+was under way then the broker takes back itself, before what is handed back here), then `close`. Until one of them is
+asked for, a lost channel or connection is made good. All methods belong to the link thread.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class PartitionChannel:
         connection: Connection,
         wire: Wire,
         declarer: Declarer,
+        when_free: Callable[[Callable[[], object]], None],
         drops: Drops,
         source: Source,
         prefetch: int,
@@ -54,6 +55,7 @@ class PartitionChannel:
         self._connection = connection
         self._wire = wire
         self._declarer = declarer
+        self._when_free = when_free
         self._drops = drops
         self._source = source
         self._prefetch = prefetch
@@ -64,12 +66,15 @@ class PartitionChannel:
         self._reception: Reception | None = None
         self._tag: str | None = None
         self._is_cancelling = False
+        self._is_fresh = True
         self._is_held = False
+        self._is_ending = False
+        self._silent: Callable[[], object] | None = None
         self._closing: Callable[[], object] | None = None
 
     def open(self) -> None:
         """Subscribe as soon as the connection is up."""
-        if self._connection.is_up and self._channel is None and self._closing is None:
+        if self._connection.is_up and self._channel is None and not self._is_ending:
             self._connection.open_channel(self._opened)
 
     def hold(self, *, holding: bool) -> None:
@@ -77,19 +82,24 @@ class PartitionChannel:
         self._is_held = holding
         self._subscribe()
 
+    def silence(self, done: Callable[[], object]) -> None:
+        """Take nothing more for good; ``done`` is called when nothing comes. What is in hand can still be settled."""
+        self._is_ending = True
+        self._silent = done
+        if self._channel is not None and self._tag is not None:
+            self._cancel(self._channel)
+        elif not self._is_cancelling:
+            self._tell_silence()
+
     def close(self, done: Callable[[], object]) -> None:
         """Let go; ``done`` is called when the broker has all back that was not settled."""
         self._closing = done
-        if self._channel is None:
-            self._has_closed()
-        elif self._tag is not None:
-            self._cancel(self._channel)
-        elif not self._is_cancelling:
-            self._hand_back()
+        self.silence(self._hand_back)
 
     def abandon(self) -> None:
         """Settle nothing any more, and never come back."""
-        self._closing = _nothing
+        self._is_ending = True
+        self._closing = self._silent = None
         self._channel = None
         if self._reception is not None:
             self._reception.tags.end()
@@ -105,16 +115,16 @@ class PartitionChannel:
             self._reception.tags.end()
             self._reception = None
         self._partition.channel_lost()
-        if self._closing is not None:
-            self._has_closed()
+        self._tell_silence()
+        self._has_closed()
 
     # --- the channel ----------------------------------------------------------------------------
 
     def _opened(self, channel: Channel) -> None:
-        if self._closing is not None or self._channel is not None:
+        if self._is_ending or self._channel is not None:
             channel.close()
             return
-        self._channel = channel
+        self._channel, self._is_fresh = channel, True
         self._reception = Reception(
             Tags(channel.channel_number, self._wire, self._drops),
             self._partition.deliver,
@@ -129,9 +139,8 @@ class PartitionChannel:
         self._connection.tap.sinks.pop(channel.channel_number, None)
         if channel is not self._channel or not self._connection.is_up:
             return
-        is_closing = self._closing is not None
         self.lost()
-        if not is_closing and not self._connection.is_stopping:
+        if not self._is_ending and not self._connection.is_stopping:
             self._tell_cancelled(why_lost(reason))
             self._wire.later(self._pause.next_s(), self.open)
 
@@ -139,7 +148,7 @@ class PartitionChannel:
 
     def _subscribe(self) -> None:
         """Declare and consume where that is wanted, cancel where it is not."""
-        if self._channel is None or self._is_cancelling or self._closing is not None:
+        if self._channel is None or self._is_cancelling or self._is_ending:
             return
         if self._is_held and self._tag is not None:
             self._cancel(self._channel)
@@ -153,10 +162,16 @@ class PartitionChannel:
             if not isinstance(error, BrokerLost):
                 self._tell_cancelled(str(error))
             self._wire.later(self._pause.next_s(), self._subscribe)
-        elif self._tag is None and not self._is_held and not self._is_cancelling and self._closing is None:
+        elif self._is_fresh:
+            self._when_free(lambda: self._consume(channel))
+        else:
             self._consume(channel)
 
     def _consume(self, channel: Channel) -> None:
+        is_ready = channel is self._channel and self._tag is None and not self._is_cancelling
+        if not is_ready or self._is_held or self._is_ending:
+            return
+        self._is_fresh = False
         source = self._source
         tag = self._tag = f"{source.name}-{next(self._numbers)}"
         if self._reception is not None:
@@ -195,26 +210,31 @@ class PartitionChannel:
         if channel is not self._channel:
             return
         self._is_cancelling = False
-        if self._closing is not None:
-            self._hand_back()
+        if self._is_ending:
+            self._tell_silence()
         else:
             self._subscribe()
 
+    def _tell_silence(self) -> None:
+        """Tell that nothing comes any more, after all that came by the same read."""
+        if self._reception is not None:
+            self._reception.read_ends()
+        done, self._silent = self._silent, None
+        if done is not None:
+            done()
+
     def _hand_back(self) -> None:
         """Settle what was settled, give the rest back from the first on, and wait for the channel's answer."""
-        if self._reception is not None and self._channel is not None:
-            self._reception.tags.hand_back()
-            self._channel.close()
+        if self._reception is None or self._channel is None:
+            self._has_closed()
+            return
+        self._reception.tags.hand_back()
+        self._channel.close()
 
     def _has_closed(self) -> None:
         done, self._closing = self._closing, None
         if done is not None:
             done()
-            self._closing = _nothing
-
-
-def _nothing() -> None:
-    """Be the end of a channel that has told of its end."""
 
 
 def _unreached(*_arguments: object) -> None:

@@ -8,29 +8,33 @@ broker lets a frozen consumer go after three of them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from pika.channel import Channel
 
 from smena.amqp.link import Connection
-from smena.amqp.names import address, work_queue
 from smena.amqp.topology import Declarer
 from workers.broker.asking import Asking
 from workers.broker.delivery import Drops
 from workers.broker.partition_channel import Partition, PartitionChannel
 from workers.broker.source import partition_source
 
-_FREE_S: Final = 2.0
+_FREE_S: Final = 5.0
 _LOOK_S: Final = 0.02
+_BELIEVED_S: Final = 0.2
+"""A slower answer counts for nothing: a broker whose queue does not tell within 0.25 s says that it has no consumer."""
 
 
 class PartitionConsumer:
     """The channels of all partitions; every public method may be called from any thread."""
 
-    def __init__(self, connection: Connection, prefix: str, prefetch: int) -> None:
+    def __init__(self, connection: Connection, prefix: str, prefetch: int, free_s: float = _FREE_S) -> None:
+        """Make it; ``free_s`` is how long a former consumer of a queue is waited for."""
         self._connection = connection
         self._prefix = prefix
         self._prefetch = prefetch
+        self._free_s = free_s
         self._declarer = Declarer(connection, prefix)
         self._asking = Asking(connection)
         self._drops = Drops()
@@ -45,8 +49,12 @@ class PartitionConsumer:
         """Consume a partition until it is let go."""
         self.post(lambda: self._take(queue, number, partition))
 
+    def silence(self, queue: str, number: int, done: Callable[[], object]) -> None:
+        """Take nothing more of a partition for good; ``done`` is called on the link thread when nothing comes now."""
+        self.post(lambda: self._silence(queue, number, done))
+
     def let_go(self, queue: str, number: int, done: Callable[[], object]) -> None:
-        """Let a partition go; ``done`` is called on the link thread when the broker has all of it back."""
+        """Let a partition go; ``done`` is called on the link thread when that is done."""
         self.post(lambda: self._let_go(queue, number, done))
 
     def drop(self, queue: str, number: int) -> None:
@@ -99,11 +107,25 @@ class PartitionConsumer:
     def _take(self, queue: str, number: int, partition: Partition) -> None:
         source = partition_source(self._prefix, queue, number)
         channel = PartitionChannel(
-            self._connection, self, self._declarer, self._drops, source, self._prefetch, partition
+            self._connection,
+            self,
+            self._declarer,
+            partial(self._when_free, source.on_broker),
+            self._drops,
+            source,
+            self._prefetch,
+            partition,
         )
         self._channels[queue, number] = channel
         channel.hold(holding=self._is_held)
         channel.open()
+
+    def _silence(self, queue: str, number: int, done: Callable[[], object]) -> None:
+        channel = self._channels.get((queue, number))
+        if channel is None:
+            done()
+        else:
+            channel.silence(done)
 
     def _let_go(self, queue: str, number: int, done: Callable[[], object]) -> None:
         channel = self._channels.get((queue, number))
@@ -114,28 +136,35 @@ class PartitionConsumer:
         def closed() -> None:
             if self._channels.get((queue, number)) is channel:
                 del self._channels[queue, number]
-            name = work_queue(self._prefix, address(queue, number))
-            self._tell_when_free(name, self._connection.thread.clock.monotonic() + _FREE_S, done)
+            done()
 
         channel.close(closed)
 
-    def _tell_when_free(self, name: str, until_s: float, done: Callable[[], object]) -> None:
-        """Wait until the queue itself knows that its consumer is gone, with all that it held; the channel was quicker.
+    def _when_free(self, name: str, done: Callable[[], object]) -> None:
+        """Wait until the queue itself has all back that another consumer held, however that ended.
 
-        Bounded: somebody may stand there already, or nobody answers.
+        The answer to the close of a channel comes earlier, and a connection that was cut is not missed at once.
+        Bounded: somebody may consume there who has no business to.
         """
+        self._tell_when_free(name, self._connection.thread.clock.monotonic() + self._free_s, done)
+
+    def _tell_when_free(self, name: str, until_s: float, done: Callable[[], object]) -> None:
         counted: list[int] = []
+        clock, asked_s = self._connection.thread.clock, 0.0
 
         def ask(channel: Channel, reply: Callable[[Any], None]) -> None:
             def note(frame: Any) -> None:
                 counted.append(frame.method.consumer_count)
                 reply(frame)
 
+            nonlocal asked_s
+            asked_s = clock.monotonic()
             channel.queue_declare(name, passive=True, callback=note)
 
         def answer(reason: BaseException | None) -> None:
-            late = self._connection.thread.clock.monotonic() >= until_s
-            if reason is not None or late or counted == [0]:
+            now_s = clock.monotonic()
+            is_free = counted == [0] and now_s - asked_s < _BELIEVED_S
+            if reason is not None or now_s >= until_s or is_free:
                 done()
             else:
                 self.later(_LOOK_S, lambda: self._tell_when_free(name, until_s, done))

@@ -28,7 +28,7 @@ from workers.middleware.attempt import Attempt
 from workers.middleware.bound import BoundActor
 
 MOST_PREFETCH: Final = 32
-"""Messages in hand of one partition: a quorum queue that gets more than 32 back at once does not keep their order."""
+"""Messages in hand of one partition: so many rows at most are written when it goes to another process."""
 _SHORTEST_HEARTBEAT_S: Final = 1
 
 
@@ -65,7 +65,7 @@ def build(
     amqp = settings.amqp.model_copy(update={"heartbeat_s": heartbeat_s})
     connection = Connection(link, amqp, f"{name} partitions")
     prefetch = max(1, min(MOST_PREFETCH, settings.worker.prefetch_max // max(1, sum(queues.values()))))
-    consumer = PartitionConsumer(connection, amqp.prefix, prefetch)
+    consumer = PartitionConsumer(connection, amqp.prefix, prefetch, free_s=lease_s)
     keeper = Keeper(HeldKeys(database), desks.all, SYSTEM, crowd=max(1, prefetch // 2))
     floor = Floor(
         actors,

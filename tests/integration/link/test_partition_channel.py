@@ -87,6 +87,30 @@ def test_the_next_owner_gets_what_is_unsettled_first_and_in_order(
     assert got == sorted(got)
 
 
+def test_nothing_overtakes_what_another_consumer_still_holds(link: Link, settings: Settle, partition: str) -> None:
+    first = Owner(link, settings, partition)
+    eventually(lambda: len(first.had) == PREFETCH)
+    second = Owner(link, settings, partition)
+    threading.Event().wait(0.3)  # time enough to get what it must not
+    first.let_go()
+    assert second.drain(COUNT) == list(range(COUNT))
+
+
+def test_what_is_in_hand_can_be_settled_when_nothing_comes_any_more(
+    link: Link, settings: Settle, partition: str
+) -> None:
+    owner = Owner(link, settings, partition)
+    eventually(lambda: len(owner.had) == PREFETCH)
+    silent = threading.Event()
+    owner.consumer.silence(partition, 0, silent.set)
+    assert silent.wait(10)
+    had = len(owner.had)
+    for delivery in owner.had:
+        delivery.ack()
+    owner.let_go()
+    assert Owner(link, settings, partition).drain(COUNT - had) == list(range(had, COUNT))
+
+
 def test_a_lost_connection_brings_the_unsettled_again_from_the_first_on(
     link: Link, settings: Settle, partition: str
 ) -> None:

@@ -3,6 +3,10 @@
 What comes from the broker is sorted into lines (`lines.py`), what may run is handed to the rings, and what they decide
 is collected here until the keeper has written it (`keeper.py`). Only then is a message acked; so whatever is not acked
 when this process ends is decided anew by the next owner.
+
+A partition is given up in steps: nothing starts any more, what runs is finished, the broker sends nothing more, and
+what is in hand is written into rows, from which the next owner goes on. It does not go back to the broker, which may
+hand out later messages before it has them again.
 """
 
 from __future__ import annotations
@@ -49,8 +53,8 @@ class Consuming(Protocol):
     def hold(self, queue: str, number: int, *, holding: bool) -> None:
         """Take nothing more of one for now, or go on."""
 
-    def let_go(self, queue: str, number: int, done: Callable[[], object]) -> None:
-        """Let one go."""
+    def silence(self, queue: str, number: int, done: Callable[[], object]) -> None:
+        """Take nothing more of one for good, and tell when nothing comes any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +84,11 @@ class Batch:
     over: list[Parked] = field(default_factory=list)
     deaths: list[tuple[Item, Pending]] = field(default_factory=list)
     looks: list[str] = field(default_factory=list)
+    handed_over: dict[str, Message] = field(default_factory=dict)
+    """The first job of each key that the next owner is to go on with."""
 
     def __bool__(self) -> bool:
-        return bool(self.holds or self.behind or self.over or self.deaths or self.looks)
+        return bool(self.holds or self.behind or self.handed_over or self.over or self.deaths or self.looks)
 
     def changes(self) -> Changes:
         """Return it as the tables take it."""
@@ -92,6 +98,7 @@ class Batch:
             self.over,
             [(pending.attempt(), pending.stored()) for _, pending in self.deaths],
             self.looks,
+            list(self.handed_over.values()),
         )
 
 
@@ -110,6 +117,7 @@ class Desk:
         self._parked = 0
         self._is_full = False
         self._closed: Callable[[], None] | None = None
+        self._is_silencing = self._is_silent = False
 
     # --- from the broker, on the link thread ----------------------------------------------------
 
@@ -128,9 +136,13 @@ class Desk:
                 self._floor.cue()
 
     def channel_lost(self) -> None:
-        """Forget what has not started: it comes again, on the next channel."""
+        """Forget what has not started: it comes again, on the next channel.
+
+        That of a partition that is given up is kept: it goes to the next owner in rows; what comes again is a copy.
+        """
         with self._lock:
-            self._lines.forget_lent()
+            if self._closed is None:
+                self._lines.forget_lent()
 
     def _item(self, delivery: Delivery) -> Item | None:
         """Return what lies in its key's partition; settle what does not belong here."""
@@ -210,25 +222,36 @@ class Desk:
             batch.looks += looks
             behind, self._lines.behind = self._lines.behind, []
             batch.over, self._lines.over = [*batch.over, *self._lines.over], []
-            if self._lines.is_closing:
-                behind, batch.behind = [], []  # the broker gets them back
-            self._is_writing = bool(batch or behind)
+            handed_over = self._hand_over()
+            self._is_writing = bool(batch or behind or handed_over)
         for item in ready:
             self._start(item)
         for item in behind:
             self._park(item, batch)
+        for item in handed_over:
+            if (message := self._park(item, batch)) is not None:
+                batch.handed_over.setdefault(item.key, message)
         return batch
 
-    def _park(self, item: Item, batch: Batch) -> None:
+    def _hand_over(self) -> list[Item]:
+        """Return what the next owner is to go on with, when nothing runs here and nothing more can come."""
+        if self._closed is None or not self._is_silent or self._lines.count_running():
+            return []
+        return self._lines.hand_over()
+
+    def _park(self, item: Item, batch: Batch) -> Message | None:
         try:
-            batch.behind.append((item, message_of(item.job)))
+            message = message_of(item.job)
         except SmenaError as error:
             if item.lent is not None:
                 self._floor.settles.settle_job(item.lent, item.job, Dead(error.code, error))
+            return None
+        batch.behind.append((item, message))
+        return message
 
     def written(self, batch: Batch, written: Written) -> None:
         """Go on from what is durable now."""
-        place, now_s = self.place, self._floor.clock.monotonic()
+        now_s = self._floor.clock.monotonic()
         ready: list[Item] = []
         with self._lock:
             for item, hold in batch.holds:
@@ -249,7 +272,7 @@ class Desk:
             self._floor.publish(pending)
         for item in ready:
             self._start(item)
-        self._hold_when_full(place)
+        self.hold_when_full()
 
     def failed(self, batch: Batch) -> None:
         """Keep what could not be written for the next time."""
@@ -261,6 +284,7 @@ class Desk:
                 [*batch.over, *kept.over],
                 [*batch.deaths, *kept.deaths],
                 [*batch.looks, *kept.looks],
+                kept.handed_over | batch.handed_over,
             )
             self._is_writing = False
 
@@ -280,8 +304,9 @@ class Desk:
         else:
             item.ack()
 
-    def _hold_when_full(self, place: Place) -> None:
+    def hold_when_full(self) -> None:
         """Stop consuming at the bound of parked jobs, go on at half of it."""
+        place = self.place
         with self._lock:
             was_full = self._is_full
             self._is_full = self._parked >= (self._floor.most_parked // 2 if was_full else self._floor.most_parked)
@@ -298,17 +323,30 @@ class Desk:
             return self._lines.count_waiting()
 
     def close(self, done: Callable[[], None]) -> None:
-        """Let go of the partition when what runs is settled; then call ``done``."""
+        """Let go of the partition when what runs is settled and the rest is in rows; then call ``done``."""
         with self._lock:
             self._lines.is_closing = True
             self._closed = done
         self._floor.cue()
 
+    def silence(self) -> None:
+        """Have nothing more come once the partition is to be let go; for the keeper, so that it follows the opening."""
+        with self._lock:
+            if self._closed is None or self._is_silencing:
+                return
+            self._is_silencing = True
+        self._floor.consumer.silence(self.place.queue, self.place.partition, self._hear_silence)
+
+    def _hear_silence(self) -> None:
+        with self._lock:
+            self._is_silent = True
+        self._floor.cue()
+
     def leaves(self) -> Callable[[], None] | None:
-        """Return what to call when the broker has all back, once and as soon as nothing is to be done any more."""
+        """Return what to call when the channel is closed, once and as soon as nothing is to be done any more."""
         with self._lock:
             busy = self._lines.count_running() or self._is_writing or self._batch or self._lines.over
-            if self._closed is None or busy:
+            if self._closed is None or not self._is_silent or busy or self._lines.count_waiting():
                 return None
             done, self._closed = self._closed, None
             return done

@@ -56,6 +56,7 @@ class Keeper(Loop):
         desks = self._desks()
         failure = None
         for desk in desks:
+            desk.silence()
             try:
                 self._write(desk)
             except Exception as error:  # noqa: BLE001 - raised below: one partition's must not stop the others
@@ -74,6 +75,7 @@ class Keeper(Loop):
                 waiting, parked = self._held_keys.load(desk.place)
                 desk.load(waiting, parked)
                 opened()
+                desk.hold_when_full()
             self._opening.pop(0)
 
     def _write(self, desk: Desk) -> None:

@@ -183,6 +183,15 @@ class Lines:
             line.waiting.clear()
             self._forget_if_free(line, key)
 
+    def hand_over(self) -> list[Item]:
+        """Give up all that waits for its turn, of each key in its order: the next owner is to go on with it."""
+        items: list[Item] = []
+        for key, line in list(self._lines.items()):
+            items += line.waiting
+            line.waiting.clear()
+            self._forget_if_free(line, key)
+        return items
+
     def clear(self) -> None:
         """Forget everything."""
         self._lines.clear()
