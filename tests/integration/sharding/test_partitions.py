@@ -181,7 +181,7 @@ def test_a_member_that_is_cut_off_knows_that_its_partitions_are_lost_and_comes_b
         proxy.heal()
         proxy.cut()
         eventually(lambda: len(member.owns()) == COUNT // 2 and all_owned(member, other)())
-        assert min(member.shop.works.values()) > 1
+        eventually(lambda: min(list(member.shop.works.values()), default=0) > 1)  # a slow machine may lose them again
         assert member.leave()
     failures.clear()
 
