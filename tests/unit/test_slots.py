@@ -20,6 +20,7 @@ from tests.fixtures.noted_delivery import NotedDelivery
 from workers.execution.coroutines import Coroutines
 from workers.execution.seat import Seat
 from workers.execution.slots import Slots
+from workers.execution.waiting_room import WaitingRoom
 from workers.middleware.attempt import Attempt
 from workers.middleware.bound import BoundActor
 from workers.middleware.outcome import DONE, Outcome, Returned
@@ -247,3 +248,30 @@ def test_a_coroutine_on_the_loop_can_be_called_from_a_thread(coroutines: Corouti
         return 42
 
     assert coroutines.call(answer(), within()) == 42
+
+
+def test_what_comes_when_the_threads_have_ended_goes_back_at_once(slots: Slots) -> None:
+    assert slots.stop(within())
+    late = attempt(lambda _: DONE)
+    slots.put(late)
+    assert noted(late).back.is_set()
+
+
+def test_nothing_stays_in_a_waiting_room_that_hands_back() -> None:
+    looked, gate = threading.Event(), threading.Event()
+
+    def look(_batch: list[Attempt]) -> None:
+        looked.set()
+        gate.wait(30)
+
+    room = WaitingRoom("room", look)
+    room.start()
+    seen, late = attempt(lambda _: DONE), attempt(lambda _: DONE)
+    room.put(seen)
+    assert looked.wait(30)
+    assert room.hand_back() == 0
+    room.put(late)
+    assert noted(late).back.is_set()
+    gate.set()
+    eventually(noted(seen).back.is_set)
+    assert room.stop(within())

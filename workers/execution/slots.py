@@ -51,6 +51,8 @@ class Slots:
     def put(self, attempt: Attempt) -> None:
         """Queue an attempt; from any thread. After `hand_back` it goes back to the broker."""
         self._waiting.put(attempt)
+        if self._stopping.is_set():
+            self.hand_back()  # now, and not when the drain ends: an ordered job's partition is handed over before that
 
     def ending(self) -> bool:
         """Say whether the drain has begun."""

@@ -34,11 +34,14 @@ class WaitingRoom(Loop):
         self._again_s = again_s
         self._waiting: deque[Attempt] = deque()
         self._cue = threading.Event()
+        self._is_over = False
 
     def put(self, attempt: Attempt) -> None:
-        """Queue an attempt for the next look; from any thread."""
+        """Queue an attempt for the next look; from any thread. After `hand_back` it goes back to the broker."""
         self._waiting.append(attempt)
         self._cue.set()
+        if self._is_over:
+            self.hand_back()
 
     def waiting(self) -> int:
         """Return how many attempts wait."""
@@ -50,20 +53,25 @@ class WaitingRoom(Loop):
 
     def hand_back(self) -> int:
         """Give what waits back to the broker; return how many."""
+        self._is_over = True
         self.ask_to_stop()
         self._cue.set()
         count = 0
-        while self._waiting:
-            self._waiting.popleft().delivery.give_back()
+        while (attempt := self._first()) is not None:
+            attempt.delivery.give_back()
             count += 1
         return count
+
+    def _first(self) -> Attempt | None:
+        try:
+            return self._waiting.popleft()
+        except IndexError:
+            return None
 
     def finish(self, deadline: Deadline) -> bool:
         """Hand back what waits and join the thread."""
         self.hand_back()
-        ended = super().stop(deadline)
-        self.hand_back()  # what its last look left, and what came meanwhile
-        return ended
+        return super().stop(deadline)
 
     def stop(self, deadline: Deadline) -> bool:
         """Finish."""
@@ -75,8 +83,12 @@ class WaitingRoom(Loop):
         for _ in range(0, len(self._waiting), BATCH):
             if stopping.is_set():
                 return
-            batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+            batch: list[Attempt] = []
+            while len(batch) < BATCH and (attempt := self._first()) is not None:
+                batch.append(attempt)
             try:
                 self._look(batch)
             finally:
                 self._waiting.extend(batch)
+                if self._is_over:
+                    self.hand_back()
