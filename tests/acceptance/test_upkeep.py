@@ -59,7 +59,7 @@ def test_an_old_child_keeps_its_jobs_while_its_relief_works(fleet: FleetGrip) ->
     assert fleet.get("/ready")[0] == 200
     fleet.cue("let-go")
     eventually(lambda: fleet.events("reload.finished"))
-    assert not fleet.state()["leaving"]
+    eventually(lambda: not fleet.state()["leaving"])
 
 
 @pytest.mark.parametrize(

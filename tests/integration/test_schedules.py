@@ -30,13 +30,14 @@ from smena.store.tables import schedules as schedules_table
 from smena.store.tables import ticks as ticks_table
 from smena.telemetry import events
 from smena.telemetry.event import Event, Occurrence
-from smena.timetable import When, every
+from smena.timetable import When, cron, every
 from smena.timetable.when import between
 from tests.fixtures.eventually import eventually
 from workers.roles.timekeeper import Timekeeper
 
 LEASE = "leader:scheduler"
-HOUR = every(hours=1)
+HOUR = cron(f"{(SYSTEM.now().minute + 30) % 60} * * * *")
+"""Half an hour from now, so that no tick is due while a test looks."""
 
 
 @pytest.fixture
