@@ -78,7 +78,7 @@ class Once:
         """
         with self._database.lend() as connection, _lent(connection) as session:
             with _key_errors(key):
-                driver, taken = self._take(connection, key)
+                driver, taken = self._take(connection, key, turn)
                 if not taken:
                     row = driver.execute(once_keys.FIND, once_keys.names(key)).fetchone()
                     driver.drop()
@@ -95,7 +95,7 @@ class Once:
         """Do the same on the event loop."""
         async with self._aconnection() as connection, _alent(connection) as session:
             with _key_errors(key):
-                driver, taken = await self._atake(connection, key)
+                driver, taken = await self._atake(connection, key, turn)
                 if not taken:
                     cursor = await driver.execute(once_keys.FIND, once_keys.names(key))
                     row = await cursor.fetchone()
@@ -133,17 +133,21 @@ class Once:
         finally:
             await connection.close()
 
-    def _take(self, connection: sa.Connection, key: OnceKey) -> tuple[HoldableConnection, bool]:
+    def _take(self, connection: sa.Connection, key: OnceKey, turn: Turn | None) -> tuple[HoldableConnection, bool]:
         """Open the transaction with the key; return the driver's connection and whether the key is ours."""
         driver = driver_of(connection)
-        return driver, once_keys.taken(driver.hold(self._opening(driver, key), _PREPARE))
+        return driver, once_keys.taken(driver.hold(self._opening(driver, key, turn), _PREPARE))
 
-    async def _atake(self, connection: AsyncConnection, key: OnceKey) -> tuple[AsyncHoldableConnection, bool]:
+    async def _atake(
+        self, connection: AsyncConnection, key: OnceKey, turn: Turn | None
+    ) -> tuple[AsyncHoldableConnection, bool]:
         driver = await async_driver_of(connection)
-        return driver, once_keys.taken(await driver.hold(self._opening(driver, key), _PREPARE))
+        return driver, once_keys.taken(await driver.hold(self._opening(driver, key, turn), _PREPARE))
 
-    def _opening(self, driver: HoldableConnection | AsyncHoldableConnection, key: OnceKey) -> bytes:
-        return once_keys.take(_quote(driver), key, self._keep_s)
+    def _opening(self, driver: HoldableConnection | AsyncHoldableConnection, key: OnceKey, turn: Turn | None) -> bytes:
+        """Return the first statements: the key is written, and a turn's bound is set."""
+        taking = once_keys.take(_quote(driver), key, self._keep_s)
+        return taking if turn is None else taking + turns.beginning(turn)
 
 
 def is_gone(session: Session | AsyncSession) -> bool:

@@ -116,10 +116,14 @@ class Waiting:
 
 
 class HeldKeys:
-    """The two tables; safe from all threads. Raises `TermLost`, `DatabaseLost` and `DatabaseBusy`."""
+    """The two tables; safe from all threads. Raises `TermLost`, `DatabaseLost` and `DatabaseBusy`.
 
-    def __init__(self, database: Database) -> None:
+    ``idle_s`` is how long a transaction that writes may be idle: less than the lease (`smena.records.turns.Turn`).
+    """
+
+    def __init__(self, database: Database, idle_s: float | None = None) -> None:
         self._database = database
+        self._idle_s = idle_s
 
     def load(self, place: Place) -> tuple[list[Waiting], int]:
         """Return the partition's keys that wait, and how many jobs are parked."""
@@ -141,6 +145,8 @@ class HeldKeys:
     def write(self, place: Place, changes: Changes) -> Written:
         """Make what was decided durable, all or nothing, under the term."""
         with self._database.transaction() as connection:
+            if self._idle_s is not None:
+                connection.execute(_BOUND, {"idle": f"{round(self._idle_s * 1000)}ms"})
             parked = _hold(connection, place, changes.holds)
             parked_behind, copies = _behind(connection, place, changes.behind)
             _hand_over(connection, place, changes.handed_over)
@@ -283,6 +289,7 @@ _PARK_MANY: Final = (
     .on_conflict_do_nothing(index_elements=["queue", "job_id"])
     .returning(key_parked.c.job_id, sort_by_parameter_order=False)
 )
+_BOUND: Final = sa.text("SELECT set_config('idle_in_transaction_session_timeout', :idle, true)")
 _DUE: Final = sa.text("clock_timestamp() + make_interval(secs => CAST(:wait_s AS double precision))")
 _HOLD_INSERT: Final = pg.insert(key_holds).values(
     **{

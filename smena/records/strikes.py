@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+import psycopg
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
@@ -24,6 +25,7 @@ from smena.store.database import Database
 from smena.store.escapes import storable
 from smena.store.tables import lives, starts, strikes
 
+_NO_TABLES: Final = (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName)
 _LONGEST: Final = {"lines": 8_192, "stack": 4_096}
 _LONGEST_NAME: Final = 1_024
 
@@ -72,11 +74,15 @@ class Strikes:
 
     def bury(self, life: str, found: Sequence[Strike] = ()) -> None:
         """Write what a dead process leaves behind; without strikes it ended in order. Twice is once."""
-        with self._database.transaction() as connection:
-            if found:
-                connection.execute(_WRITE, [_row(strike) for strike in found])
-            connection.execute(sa.delete(starts).where(starts.c.life == life))
-            connection.execute(sa.delete(lives).where(lives.c.life == life))
+        try:
+            with self._database.transaction() as connection:
+                if found:
+                    connection.execute(_WRITE, [_row(strike) for strike in found])
+                connection.execute(sa.delete(starts).where(starts.c.life == life))
+                connection.execute(sa.delete(lives).where(lives.c.life == life))
+        except sa.exc.ProgrammingError as error:
+            if found or not isinstance(error.orig, _NO_TABLES):
+                raise  # else no process has a life there: it was refused for want of `smena db upgrade`
 
     def find(self, attempts: Sequence[Attempt]) -> Found:
         """Return the strikes that are held against these attempts, and the processes that died unburied."""

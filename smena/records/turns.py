@@ -18,10 +18,15 @@ from smena.store.terms import Term
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The term under which a job of a partition may take effect, and the row that it waited in, if it did."""
+    """The term under which a job of a partition may take effect, and the row that it waited in, if it did.
+
+    ``idle_s`` is how long its transaction may be idle: less than the lease, so that what a frozen owner has locked is
+    free when the next one comes. None leaves it to the session.
+    """
 
     term: Term
     row: int | None = None
+    idle_s: float | None = None
 
 
 PREPARE: Final = b"""
@@ -31,6 +36,13 @@ PREPARE smena_fence (text, bigint) AS
         SELECT 1 FROM smena.leases WHERE name = $1 AND term = $2 FOR KEY SHARE
     ) AS ours
 """
+
+
+def beginning(turn: Turn) -> bytes:
+    """Return the statement that bounds the job's transaction from its begin."""
+    if turn.idle_s is None:
+        return b""
+    return b";SET LOCAL idle_in_transaction_session_timeout=%d" % max(1, round(turn.idle_s * 1000))
 
 
 def ending(quote: Quote, turn: Turn) -> bytes:

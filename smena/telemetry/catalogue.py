@@ -325,6 +325,18 @@ KEY_HOT = Event(
         "waiting": "its jobs in hand",
     },
 )
+KEY_NOT_WRITTEN = Event(
+    "key.not_written",
+    "error",
+    "A partition's keys could not be written now; what was decided waits, unacked, and is tried again.",
+    {"queue": "its queue", "partition": "number of the partition", "term": "the term", **_ERROR},
+)
+KEY_STALE_EFFECT = Event(
+    "key.stale_effect",
+    "warning",
+    "What a job of an ordered queue did was rolled back, for its partition's term was over; the new owner runs it.",
+    {**_JOB, "partition": "number of the partition", "term": "the term"},
+)
 KEY_STALE_WRITE = Event(
     "key.stale_write",
     "warning",

@@ -35,7 +35,10 @@ BATCH_ITEMS: Final = Metric(
     "smena_batch_items_total", "counter", ("actor", "outcome"), "Items of batches by what a try came to."
 )
 STALE_WRITES: Final = Metric(
-    "smena_stale_writes_total", "counter", ("what",), "Writes refused because a term was over."
+    "smena_stale_writes_total",
+    "counter",
+    ("what",),
+    "Writes refused because a term was over: `outbox`, `batch`, `schedule`, or the name of an ordered queue.",
 )
 PUBLISHED: Final = Metric("smena_published_total", "counter", ("result",), "Messages by what the broker said of them.")
 RECONNECTS: Final = Metric(

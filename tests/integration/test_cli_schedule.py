@@ -76,9 +76,23 @@ def test_a_cron_job_needs_no_scheduler_where_the_books_declare_the_schedule(
         ("run", "nobody"),
         ("next", "nobody"),
         ("remove", "nobody"),
-        ("add", "bad", "a.b", "cron 61 * * * *", "--queue", "q"),
-        ("add", "bad", "a.b", "cron 0 3 * * * Europe/Moskau", "--queue", "q"),
     ],
 )
 def test_what_cannot_be_is_said_in_a_sentence(smena: Smena, words: tuple[str, ...]) -> None:
     assert smena(*words, status=1).startswith("Error: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("bad", "a.b", "cron 61 * * * *"), "RULE"),
+        (("bad", "a.b", "cron 0 3 * * * Europe/Moskau"), "no such time zone"),
+        (("bad", "a.b", "sometimes"), "every 5m"),
+        (("bad", "a b", "every 5m"), "ACTOR"),
+        (("two words", "a.b", "every 5m"), "NAME"),
+    ],
+)
+def test_a_refusal_speaks_of_what_was_typed_and_not_of_code(smena: Smena, words: tuple[str, ...], told: str) -> None:
+    refusal = smena("add", *words, "--queue", "q", status=2)
+    assert told in refusal
+    assert "declares" not in refusal

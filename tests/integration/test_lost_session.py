@@ -17,11 +17,13 @@ from smena.context import Context
 from smena.errors import DatabaseLost
 from smena.guarantees.once import Once
 from smena.job import Job
+from smena.records.turns import Turn
 from smena.settings.groups import Database as DatabaseSettings
 from smena.settings.groups import Retry as RetryDefaults
 from smena.settings.groups import Worker
-from smena.store import faults
+from smena.store import faults, terms
 from smena.store.database import Database
+from smena.telemetry import events
 from tests.fixtures.noted_delivery import NotedDelivery
 from workers.execution.binding import bind_actors
 from workers.middleware.arguments import Arguments
@@ -56,6 +58,11 @@ def loses_another(session: Session, /, key: str) -> None:
     raise DatabaseLost("some other server's")
 
 
+@book.actor(queue="turns", partition_by=lambda key: key, partitions=1)
+def loses_its_turn(session: Session, /, key: str) -> None:
+    session.execute(sa.text("UPDATE smena.leases SET term = term + 1"))
+
+
 class Bench:
     """The book bound to a real database; what settle would publish is noted."""
 
@@ -78,6 +85,14 @@ class Bench:
             came.append(type(self._once(attempt)))
             attempt = attempt.again()
         return came
+
+    def run_in_turn(self, name: str) -> type[Outcome]:
+        """Run one attempt under a partition's term."""
+        with self.database.transaction() as connection:
+            term = terms.take(connection, "partition:q:000", "us", 60)
+        assert term is not None
+        job = Job(actor=name, queue="q", args=("k",), partition=0, partition_key="k")
+        return type(self._once(Attempt(NotedDelivery(), job, self._actors[name], Turn(term))))
 
     def _once(self, attempt: Attempt) -> Outcome:
         if not attempt.actor.is_async:
@@ -114,3 +129,11 @@ def test_a_job_that_ends_its_own_session_each_time_spends_an_attempt_in_the_end(
 
 def test_another_server_that_is_lost_costs_an_attempt(bench: Bench) -> None:
     assert bench.run("lost.loses_another", 1) == [Retry]
+
+
+def test_an_effect_that_came_too_late_for_its_partitions_term_is_told_of(bench: Bench) -> None:
+    told: list[dict[str, Any]] = []
+    off = events.subscribe(lambda one: told.append(dict(one.fields)), only=[events.KEY_STALE_EFFECT])
+    bench.run_in_turn("lost.loses_its_turn")
+    off()
+    assert [(one["queue"], one["partition"], one["term"]) for one in told] == [("q", 0, 1)]

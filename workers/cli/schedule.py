@@ -13,7 +13,7 @@ import msgspec
 
 from smena.book import by_name, load_books
 from smena.book.schedule import Schedule
-from smena.errors import SmenaError
+from smena.errors import Misdeclared, SmenaError
 from smena.records.schedules import Kept
 from smena.records.ticks import KeptTick, Tick
 from smena.schedules.by_hand import Hand, NoSuchSchedule
@@ -139,9 +139,14 @@ def add(
     name: str, actor: str, rule: str, *, queue: str, args: str, misfire: Misfire, cap: int, overlap: Overlap
 ) -> None:
     """Add a schedule, or change one that was added: RULE is `every 5m` or `cron 0 3 * * * Europe/Moscow`."""
+    with _typed("RULE"):
+        when = read(rule)
+    with _typed("ACTOR or --queue"):
+        target = by_name(actor, queue=queue)
+    wanted = Schedule(when, _json_list(args), misfire=misfire, misfire_cap=cap, overlap=overlap)
     with _hand() as hand:
-        wanted = Schedule(read(rule), _json_list(args), misfire=misfire, misfire_cap=cap, overlap=overlap)
-        hand.add(name, by_name(actor, queue=queue), wanted)
+        with _typed("NAME"):
+            hand.add(name, target, wanted)
         click.echo(f"{name} comes next at {_time(hand.one(name).next_at)}")
 
 
@@ -190,6 +195,17 @@ def _json_list(text: str) -> list[Any]:
         return msgspec.json.decode(text, type=list[Any])
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise click.BadParameter(f"not a JSON list: {error}") from error
+
+
+@contextmanager
+def _typed(what: str) -> Iterator[None]:
+    """Take a refusal of what code may declare as one of what was typed here: no code is to blame."""
+    try:
+        yield
+    except Misdeclared as refusal:
+        facts = " ".join(f"{name}={value}" for name, value in refusal.facts.items())
+        told = ": ".join(part for part in (refusal.detail, facts) if part)
+        raise click.BadParameter(told, param_hint=what) from refusal
 
 
 @contextmanager

@@ -16,8 +16,9 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from smena.errors import DatabaseBusy, DatabaseLost
+from smena.errors import DatabaseBusy, DatabaseLost, TermLost
 from smena.guarantees.once import Once, OnceKey, is_gone
+from smena.records.turns import Turn
 from smena.telemetry import events
 from workers.middleware.attempt import Attempt
 from workers.middleware.outcome import DONE, Done, Outcome, Returned, Snooze
@@ -91,6 +92,9 @@ class OnceRing:
                 return Returned(lost.code)
             case DatabaseBusy() as busy if not attempt.began:
                 return Snooze(BUSY_KEY_PAUSE_S * random.uniform(0.5, 1.5), busy.code)  # noqa: S311
+            case TermLost() if attempt.turn is not None:
+                _tell_stale(attempt, attempt.turn)
+                raise error
             case _:
                 raise error
 
@@ -112,6 +116,20 @@ def _key(attempt: Attempt) -> OnceKey | None:
     if key is None and actor.partitions is not None:
         key = f"job:{job.id}"  # a copy must not run after those that came later
     return None if key is None else OnceKey(actor.name, key, job.id)
+
+
+def _tell_stale(attempt: Attempt, turn: Turn) -> None:
+    job = attempt.job
+    events.emit(
+        events.KEY_STALE_EFFECT,
+        job=job.id,
+        actor=job.actor,
+        queue=job.queue,
+        attempt=job.attempt,
+        request_id=job.request_id,
+        partition=job.partition,
+        term=turn.term.number,
+    )
 
 
 def _result(outcome: Outcome) -> Any:

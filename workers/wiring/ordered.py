@@ -30,6 +30,8 @@ from workers.middleware.bound import BoundActor
 MOST_PREFETCH: Final = 32
 """Messages in hand of one partition: so many rows at most are written when it goes to another process."""
 _SHORTEST_HEARTBEAT_S: Final = 1
+_IDLE_OF_LEASE: Final = 0.8
+"""Part of the lease after which the server ends an idle transaction: what a frozen owner has locked is free by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +63,13 @@ def build(
 ) -> Parts:
     """Return the parts for these queues, each with its number of partitions."""
     lease_s = settings.partitions.lease_s
+    idle_s = min(settings.database.idle_in_transaction_s, _IDLE_OF_LEASE * lease_s)
     heartbeat_s = max(_SHORTEST_HEARTBEAT_S, min(settings.amqp.heartbeat_s, int(lease_s / 3)))
     amqp = settings.amqp.model_copy(update={"heartbeat_s": heartbeat_s})
     connection = Connection(link, amqp, f"{name} partitions")
     prefetch = max(1, min(MOST_PREFETCH, settings.worker.prefetch_max // max(1, sum(queues.values()))))
     consumer = PartitionConsumer(connection, amqp.prefix, prefetch, free_s=lease_s)
-    keeper = Keeper(HeldKeys(database), desks.all, SYSTEM, crowd=max(1, prefetch // 2))
+    keeper = Keeper(HeldKeys(database, idle_s), desks.all, SYSTEM, crowd=max(1, prefetch // 2))
     floor = Floor(
         actors,
         admit,
@@ -78,6 +81,7 @@ def build(
         SYSTEM,
         snoozes_within(settings.worker.unknown_actor_s),
         settings.partitions.parked_max,
+        idle_s,
     )
     owner = secrets.token_hex(8)
     leases = {

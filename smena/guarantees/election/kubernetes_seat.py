@@ -108,16 +108,7 @@ class KubernetesElection:
                 self._lease = self._api.change(lease.taken(self._owner, term, self.lease_s, now), _ANSWER_S)
         except Conflict:
             return None  # another was quicker
-        return self._entered(term)
-
-    def _entered(self, term: int) -> int | None:
-        try:
-            counts = self._row.enter(self._owner, term)
-        except Exception:
-            self._vacate()
-            raise
-        if not counts:
-            self._vacate()
+        if not self._row.entered(self._owner, term, self._vacate):
             return None
         self._seen = _NOTHING
         return term

@@ -97,16 +97,7 @@ class RedisElection:
         if number == 0:
             self._note((owner, beat))
             return None
-        return self._entered(number)
-
-    def _entered(self, number: int) -> int | None:
-        try:
-            counts = self._row.enter(self._owner, number)
-        except Exception:
-            self._vacate()
-            raise
-        if not counts:
-            self._vacate()
+        if not self._row.entered(self._owner, number, self._vacate):
             return None
         self._number, self._seen = number, _NOBODY
         return number

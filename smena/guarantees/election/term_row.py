@@ -6,6 +6,8 @@ store that has forgotten its counter goes on above it, and so does one that take
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from smena.errors import TermLost, Transient
 from smena.store import terms
 from smena.store.database import Database
@@ -29,6 +31,17 @@ class TermRow:
         """Write a term that was won; False where a greater one, or the same, stands there: it does not count then."""
         with self._database.transaction() as connection:
             return terms.enter(connection, Term(self.lease_name, owner, number), self.lease_s)
+
+    def entered(self, owner: str, number: int, vacate: Callable[[], object]) -> bool:
+        """Enter a term that was won; where it does not count, or cannot be written, ``vacate`` the seat again."""
+        try:
+            counts = self.enter(owner, number)
+        except Exception:
+            vacate()
+            raise
+        if not counts:
+            vacate()
+        return counts
 
     def renew(self, owner: str, number: int) -> None:
         """Write how long it lasts; raises `TermLost` where another term has begun.

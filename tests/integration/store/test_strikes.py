@@ -12,6 +12,7 @@ from smena.records.strike import Start, Strike
 from smena.records.strikes import Strikes
 from smena.store.database import Database
 from tests.fixtures.eventually import eventually
+from tests.integration.store.conftest import Open
 
 Live = Callable[[str], Life]
 
@@ -122,6 +123,13 @@ def test_evidence_is_pruned_when_it_is_old_and_a_living_process_never(database: 
     assert strikes.prune(keep_s=3600) == 0
     assert [strikes.prune(keep_s=0, limit=2) for _ in range(3)] == [3, 1, 0]
     assert (_rows(database, "lives"), _rows(database, "starts")) == (1, 1)
+
+
+def test_one_that_found_no_tables_has_nothing_to_bury(open_database: Open, empty_database_url: str) -> None:
+    strikes = Strikes(open_database(url=empty_database_url))
+    strikes.bury("refused")
+    with pytest.raises(sa.exc.ProgrammingError):
+        strikes.bury("struck", [strike("job")])
 
 
 def _rows(database: Database, table: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import sqlalchemy as sa
@@ -78,3 +79,30 @@ def test_a_parked_row_goes_with_its_jobs_effect(effects: Effects, database: Data
     with database.transaction() as connection:
         assert connection.execute(sa.text("SELECT count(*) FROM smena.key_parked")).scalar_one() == 0
     assert effects() == ["done"]
+
+
+def test_what_a_frozen_owners_job_has_locked_is_free_before_its_lease_is_over(database: Database) -> None:
+    turn = replace(_turn(database), idle_s=0.3)
+    frozen = OnceKey("actor", "key", "job")
+
+    def freeze(session: Session) -> None:
+        session.execute(sa.text("LOCK TABLE effects"))
+        with database.transaction() as connection:  # waits for the lock, which nobody but the server gives back
+            connection.execute(sa.text("SELECT count(*) FROM effects"))
+        session.execute(sa.text("SELECT 1"))
+
+    with pytest.raises(sa.exc.DBAPIError) as lost:
+        Once(database).run(frozen, freeze, turn)
+    assert lost.value.connection_invalidated
+
+
+async def test_a_turns_bound_ends_with_its_transaction(database: Database) -> None:
+    turn = replace(_turn(database), idle_s=1.5)
+    show = sa.text("SHOW idle_in_transaction_session_timeout")
+
+    async def look(session: AsyncSession) -> str:
+        return str(await session.scalar(show))
+
+    assert (await Once(database).arun(OnceKey("actor", "key", "job"), look, turn)).result == "1500ms"
+    assert (await Once(database).arun(OnceKey("actor", "later", "job"), look)).result != "1500ms"
+    await database.aclose()

@@ -73,6 +73,8 @@ class Floor:
     clock: Clock
     most_snoozes: int
     most_parked: int
+    idle_s: float | None = None
+    """How long a job's transaction may be idle: less than the lease."""
 
 
 @dataclass(slots=True)
@@ -191,7 +193,7 @@ class Desk:
             self._decide(item, delivery, stranger(job, self._floor.most_snoozes))
             return
         row = None if item.parked is None else item.parked.seq
-        self._floor.admit(Attempt(delivery, job, actor, Turn(self.place.term, row)))
+        self._floor.admit(Attempt(delivery, job, actor, Turn(self.place.term, row, self._floor.idle_s)))
 
     def _decide(self, item: Item, delivery: Delivery, outcome: Retry | Snooze | Dead) -> None:
         actor = self._floor.actors.get(item.job.actor)

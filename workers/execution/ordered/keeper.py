@@ -15,6 +15,7 @@ from smena.errors import TermLost
 from smena.lifecycle import Loop
 from smena.records.held_keys import HeldKeys
 from smena.telemetry import events
+from smena.telemetry.plain_text import error_text
 from workers.execution.ordered.desk import Desk
 
 IDLE_S: Final = 1.0
@@ -59,7 +60,8 @@ class Keeper(Loop):
             desk.silence()
             try:
                 self._write(desk)
-            except Exception as error:  # noqa: BLE001 - raised below: one partition's must not stop the others
+            except Exception as error:  # noqa: BLE001 - told, and raised below: one partition stops no other
+                events.emit(events.KEY_NOT_WRITTEN, **_facts(desk), error=error_text(error))
                 failure = error
             if (done := desk.leaves()) is not None:
                 self._leave(desk, done)
