@@ -18,6 +18,8 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[2]
 _TESTS: Final = "tests/integration/test_settle_states.py"
 _PYTEST: Final = ("-P", "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider")
+_UNTIMED: Final = ("-o", "faulthandler_timeout=0")
+"""So many runs take longer than any test of the suite; each test has its own time limit."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -25,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _options(arguments)
     began_s = time.monotonic()
     held = subprocess.run(
-        [sys.executable, *_PYTEST, _TESTS],
+        [sys.executable, *_PYTEST, *_UNTIMED, _TESTS],
         cwd=ROOT,
         env={**os.environ, "SMENA_SETTLE_RUNS": str(options.runs)},
         check=False,

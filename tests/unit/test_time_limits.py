@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import subprocess
 import sys
 import threading
 import time
@@ -429,6 +430,44 @@ def _short(_: Attempt) -> Done:
 
 def _bound(name: str) -> Any:
     return bind_actors(Registry([book]), RetryDefaults(), [], None, WorkerSettings())[f"limits.{name}"]
+
+
+TRACED_AFTER_A_STRIKE = """
+import sys, threading, time
+from smena.errors import TimeUp
+from smena.telemetry.tally import Board
+from workers.middleware.stopwatch import Stopwatch
+
+def struck(end):
+    try:
+        watch.arm(0.0, "job")
+        watch.strike(time.monotonic())
+        for _ in range(1000):
+            pass
+    except TimeUp:
+        pass
+    end()
+
+def step_ends():
+    before, watch.struck = (9e9, "job"), "step"
+    assert watch.loosen(before, "step")
+
+watch = Stopwatch(Board().tally())
+watch.belongs_to_this_thread()
+struck({end})
+traced = threading.Thread(target=lambda: (sys.settrace(lambda *_: None), (lambda: 1)()), daemon=True)
+traced.start()
+traced.join(5)
+print("stands" if traced.is_alive() else "ended")
+"""
+
+
+@pytest.mark.parametrize("end", ["watch.disarm", "step_ends"])
+def test_a_strike_that_was_taken_back_leaves_nothing_behind_in_the_interpreter(end: str) -> None:
+    """What was left made each thread under a tracer stand for ever, on CPython 3.11."""
+    program = TRACED_AFTER_A_STRIKE.replace("{end}", end)
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert run.stdout == "ended\n"
 
 
 @pytest.mark.parametrize("limit", [0, -1, float("inf"), float("nan"), "5", True])

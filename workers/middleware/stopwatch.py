@@ -32,7 +32,24 @@ TIME_UP_CANCEL: Final = "smena: the job's time is up"
 _raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _raise_in.argtypes = (ctypes.c_ulong, ctypes.py_object)
 _raise_in.restype = ctypes.c_int
-_NOTHING: Final = ctypes.py_object()
+
+
+class _TakenBack(BaseException):
+    """Comes in place of a `TimeUp` that nobody is to see."""
+
+
+def _take_back(thread_ident: int) -> None:
+    """Let nothing be on its way to this thread any more. Raises the `TimeUp` that comes before it can be replaced.
+
+    Another exception takes its place and is caught here. Setting none would do for this thread, but leaves the
+    interpreter's flag up, which only a raised one takes down: from then on every call in every thread takes the slow
+    way, and on CPython 3.11 a thread that is traced (coverage, a debugger) stands at its next call for ever.
+    """
+    try:
+        while True:  # it comes as the call returns; one that a finalizer caught is sent again
+            _raise_in(thread_ident, ctypes.py_object(_TakenBack))
+    except _TakenBack:
+        return
 
 
 class Stopwatch:
@@ -68,7 +85,7 @@ class Stopwatch:
         with self.lock:
             self.due_s = NEVER
         if self.struck is not None:
-            _raise_in(self._thread_ident, _NOTHING)
+            _take_back(self._thread_ident)
 
     def tighten(self, due_s: float, bound: object) -> tuple[float, object] | None:
         """Strike at ``due_s``, if that is sooner; return what `loosen` is to put back, None where it is not."""
@@ -81,13 +98,12 @@ class Stopwatch:
 
     def loosen(self, before: tuple[float, object], bound: object) -> bool:
         """Put back what was before `tighten`; return whether ``bound`` has struck. May raise, as `disarm` does."""
-        with self.lock:
+        with self.lock:  # also while it is taken back: what strikes next is the job's own time, and stays
             mine = self.struck is bound
-            self.due_s, self.bound = before
             if mine:
+                _take_back(self._thread_ident)
                 self.struck = None
-        if mine:
-            _raise_in(self._thread_ident, _NOTHING)
+            self.due_s, self.bound = before
         return mine
 
     def note_step(self, actor: str, step: str, seconds: float) -> None:
