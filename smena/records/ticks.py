@@ -100,6 +100,21 @@ def drop_waiting(connection: sa.Connection, schedule: str, why: Why) -> None:
     connection.execute(sa.update(ticks).where(waits).values(state="skipped", why=why))
 
 
+def newest(connection: sa.Connection, schedule: str) -> datetime | None:
+    """Return when the newest tick of a schedule was decided."""
+    decided: datetime | None = connection.scalar(
+        sa.select(sa.func.max(ticks.c.decided_at)).where(ticks.c.schedule == schedule)
+    )
+    return decided
+
+
+def end(connection: sa.Connection, schedule: str, at: datetime) -> None:
+    """Note that what a tick stands for is done, where no job does it."""
+    of_this = sa.and_(ticks.c.schedule == schedule, ticks.c.at == at)
+    ended = {"ended_at": sa.func.clock_timestamp(), "ending": "done"}
+    connection.execute(sa.update(ticks).where(of_this).values(**ended))
+
+
 def close_dead(connection: sa.Connection, forgotten_s: float) -> int:
     """Note the end of ticks whose job is dead, or of which nothing was heard for so long; return how many."""
     died = sa.exists().where(settlements.c.job_id == ticks.c.job_id, settlements.c.kind == "dead")

@@ -349,6 +349,9 @@ class DeadLetters(Group):
     keep_s: Annotated[WholeSeconds, Field(ge=DAY_S, le=3650 * DAY_S)] | None = None
     """How long they are kept; unset means that only an operator removes them."""
 
+    digest_s: Annotated[WholeSeconds, Field(ge=60, le=366 * DAY_S)] = DAY_S
+    """Period after which it is told what has died, and what lies here (`dead.digest`); a day ends at midnight UTC."""
+
 
 class Schedule(Group):
     """The ticks of schedules, and the scheduler that fires them."""

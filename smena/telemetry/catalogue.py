@@ -191,6 +191,31 @@ DB_UPGRADED = Event(
     "db.upgraded", "info", "A migration was applied.", {"revision": "its number", "part": "before or after deploy"}
 )
 
+DEAD_DIGEST = Event(
+    "dead.digest",
+    "warning",
+    "Once a period, for each kind of dead letters: how many came, how many lie in rows (`smena dead digest`).",
+    {
+        "queue": "logical queue of the jobs",
+        "actor": "name of the actor, empty where nothing could be decoded",
+        "reason": "code of the reason",
+        "came": "letters since the digest before",
+        "open": "letters that nobody has removed",
+        "oldest_s": "how long ago the first of those died",
+    },
+)
+DEAD_DIGESTED = Event(
+    "dead.digested",
+    "info",
+    "The dead letters were summed up; at most 50 kinds have lines of their own.",
+    {
+        "since": "the digest before",
+        "kinds": "how many kinds there are, at most 1000",
+        "came": "letters since then",
+        "open": "letters that nobody has removed",
+    },
+)
+
 DRAIN_FINISHED = Event(
     "drain.finished",
     "info",

@@ -70,6 +70,20 @@ def test_a_cron_job_needs_no_scheduler_where_the_books_declare_the_schedule(
     assert _jobs(database_url) == 1
 
 
+def test_the_fleets_own_schedules_are_listed_whatever_books_are_loaded(smena: Smena, database_url: str) -> None:
+    own = {line.split()[0]: line for line in smena("list").splitlines() if "the fleet's own" in line}
+    kept = ("outbox", "settlements", "once_keys", "strikes", "ticks", "batches", "shard_jobs", "members", "dead_digest")
+    assert set(own) == {f"fleet:{name}" for name in kept}
+    assert "every 86400s" in own["fleet:dead_digest"]
+    with psycopg.connect(database_url) as connection:
+        connection.execute(
+            "INSERT INTO smena.once_keys (actor, key, job_id, expires_at) VALUES ('a', 'k', 'j', '2026-01-01')"
+        )
+    assert "1 row(s) went" in smena("run", "fleet:once_keys")
+    for words in (("pause", "fleet:outbox"), ("remove", "fleet:outbox"), ("run", "fleet:dead_digest")):
+        assert smena(*words, status=1).startswith("Error: ")
+
+
 @pytest.mark.parametrize(
     "words",
     [

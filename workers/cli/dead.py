@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ import click
 from smena.amqp.names import dead_queue, lost_queue
 from smena.book import load_books
 from smena.errors import Misconfigured, SmenaError
+from smena.records import dead_digest, schedules
+from smena.records.dead_digest import Kind
 from smena.records.dead_letters import DeadLetters, StoredLetter
 from smena.settings import Settings, load
 from smena.store.database import Database
@@ -72,6 +76,34 @@ def show(which: str, body: bool, as_json: bool) -> None:
         return
     for one in stored:
         _echo_letter(one, with_body=body)
+
+
+@dead.command()
+@click.option("--days", type=click.FloatRange(0.001, 3650), default=1.0, show_default=True, help="What is recent.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON list of the kinds.")
+def digest(days: float, as_json: bool) -> None:
+    """Sum the letters in rows up by queue, actor and reason: how many came, how many lie, how old the oldest is.
+
+    A running scheduler tells the same once in `dead_letters.digest_s`, as events `dead.digest`.
+    """
+    found = _kinds(_settings(), timedelta(days=days))
+    if as_json:
+        click.echo(json.dumps([asdict(kind) | {"oldest_at": kind.oldest_at.isoformat()} for kind in found]))
+        return
+    for kind in found:
+        ages = f"{kind.came:>7} came{kind.open:>9} lie  oldest {kind.oldest_at:%Y-%m-%d %H:%M:%S}"
+        click.echo(f"{ages}  {kind.queue:<20}{kind.actor or '(not decodable)':<24}{kind.reason}")
+    if not found:
+        click.echo("no dead letters in rows")
+
+
+def _kinds(settings: Settings, recent: timedelta) -> list[Kind]:
+    try:
+        database = Database(settings.database, "smena-cli", pool_size=1)
+        with closing(database), database.transaction() as connection:
+            return dead_digest.kinds(connection, schedules.clock(connection) - recent)
+    except SmenaError as error:
+        raise click.ClickException(str(error)) from error
 
 
 def _in_rows(

@@ -22,6 +22,7 @@ from smena.store.database import Database
 from smena.timetable import Misfire, Overlap, read
 from smena.timetable.listing import coming
 from smena.timetable.misfire import CAP, COUNTED
+from workers.cli import shipped
 from workers.wiring.user_path import open_user_path
 
 _ON_TIME_S: Final = 5.0
@@ -37,15 +38,21 @@ def schedule() -> None:
 
 @schedule.command(name="list")
 def list_schedules() -> None:
-    """List all schedules: when they come next, their policies, and what keeps them from coming."""
+    """List all schedules: when they come next, their policies, and what keeps them from coming.
+
+    The last lines are those that the fleet brings along, whatever books are loaded: a scheduler's janitor does them.
+    """
     with _hand() as hand:
         kept = hand.all()
+        own = shipped.lines()
     for one in kept:
         wanted = one.wanted
         policies = f"misfire={wanted.misfire} overlap={wanted.overlap}"
         click.echo(f"{wanted.name:<28}{_next_of(one):<22}{wanted.spec:<36}{policies}  {wanted.actor}")
     if not kept:
         click.echo("no schedules; a running scheduler writes those of the loaded books")
+    for line in own:
+        click.echo(line)
 
 
 @schedule.command(name="next")
@@ -76,8 +83,11 @@ def history(name: str, limit: int) -> None:
 @schedule.command()
 @click.argument("name")
 def run(name: str) -> None:
-    """Fire now, beside the schedule's own ticks."""
+    """Fire now, beside the schedule's own ticks; what the fleet brings along is done at once, by this command."""
     with _hand() as hand:
+        if shipped.is_shipped(name):
+            click.echo(f"{name}: {shipped.run(name)} row(s) went")
+            return
         click.echo(f"fired as job {hand.run(name).job_id}")
 
 
@@ -112,6 +122,7 @@ def tick(name: str, *, is_now: bool, within_s: int) -> None:  # noqa: ARG001 - s
 @click.argument("name")
 def pause(name: str) -> None:
     """Let a schedule rest, until `resume`; also over deploys."""
+    shipped.refuse_shipped(name)
     with _hand() as hand:
         hand.pause(name)
     click.echo(f"{name} rests")
@@ -121,6 +132,7 @@ def pause(name: str) -> None:
 @click.argument("name")
 def resume(name: str) -> None:
     """Let a schedule go on from now; what came meanwhile is not caught up."""
+    shipped.refuse_shipped(name)
     with _hand() as hand:
         next_at = hand.resume(name)
     click.echo(f"{name} comes next at {_time(next_at)}")
@@ -154,6 +166,7 @@ def add(
 @click.argument("name")
 def remove(name: str) -> None:
     """Remove a schedule; one that a loaded book declares comes back with the scheduler's next start."""
+    shipped.refuse_shipped(name)
     with _hand() as hand:
         hand.remove(name)
     click.echo(f"{name} is removed")
@@ -181,7 +194,7 @@ def _fate(kept: KeptTick) -> str:
 def _told(tick: Tick) -> str:
     if tick.state == "fired":
         how = "" if tick.why == "on_time" else f" ({tick.why.replace('_', ' ')})"
-        return f"fired{how} as job {tick.job_id}"
+        return f"fired{how}" if tick.job_id is None else f"fired{how} as job {tick.job_id}"
     if tick.state == "waiting":
         return "waits for the job before it to end"
     several = (

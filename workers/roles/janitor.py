@@ -17,20 +17,34 @@ from smena.lifecycle import Loop
 from smena.telemetry import events
 
 BATCH: Final = 1000
+REST_S: Final = 5.0
+"""Pause between two rounds in which nothing is left to do."""
+
+PREFIX: Final = "fleet:"
 
 
 @dataclass(frozen=True, slots=True)
 class Duty:
-    """One table to keep small; ``prune(limit)`` deletes up to that many rows and returns how many."""
+    """One table to keep small; ``prune(limit)`` deletes up to that many rows and returns how many.
+
+    ``about`` says it to an operator. ``every_s`` is its own period, for what is not done in each round.
+    """
 
     table: str
     prune: Callable[[int], int]
+    about: str = ""
+    every_s: float | None = None
+
+    @property
+    def name(self) -> str:
+        """Return what it is called among the schedules; no other schedule has such a name."""
+        return f"{PREFIX}{self.table}"
 
 
 class Janitor(Loop):
     """The loop that prunes; a service."""
 
-    def __init__(self, solo: Solo, duties: Sequence[Duty], *, rest_s: float = 5.0, breath_s: float = 0.05) -> None:
+    def __init__(self, solo: Solo, duties: Sequence[Duty], *, rest_s: float = REST_S, breath_s: float = 0.05) -> None:
         super().__init__("janitor", self._round, events.loop_failed)
         self._solo = solo
         self._duties = tuple(duties)
