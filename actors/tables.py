@@ -40,6 +40,32 @@ sales = sa.Table(
 )
 """What was sold: one row for each line with a price, by its number in the file."""
 
+stock = sa.Table(
+    "stock",
+    metadata,
+    sa.Column("stock_code", sa.Text, primary_key=True),
+    sa.Column("moves", sa.Integer, nullable=False),
+    # Counted from zero before the first move.
+    sa.Column("level", sa.BigInteger, nullable=False),
+)
+"""What is in stock: one row for each stock code, with the number of its moves so far."""
+
+stock_moves = sa.Table(
+    "stock_moves",
+    metadata,
+    sa.Column("line_number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("stock_code", sa.Text, nullable=False),
+    # Its place among the moves of its code, from 1: the order in which they took effect.
+    sa.Column("nth", sa.Integer, nullable=False),
+    # What left; negative for what came back.
+    sa.Column("quantity", sa.Integer, nullable=False),
+    # The level after this move.
+    sa.Column("level", sa.BigInteger, nullable=False),
+    sa.Column("job_id", sa.Text, nullable=False),
+    sa.UniqueConstraint("stock_code", "nth"),
+)
+"""How the stock moved: one row for each line of the file, by its number."""
+
 charges = sa.Table(
     "charges",
     metadata,

@@ -15,10 +15,11 @@ import sqlalchemy as sa
 from PIL import Image
 from sqlalchemy.orm import Session
 
-from actors import mail, payments, receipts, sales, tables
+from actors import mail, payments, receipts, sales, stock, tables
 from examples.shop.mail_behaviour import Behaviour
 from smena.context import Context
 from smena.job import Job
+from smena.keyspace import partition_of
 from smena.store import migrations
 from tests.unit.test_mail_provider import provider
 
@@ -73,6 +74,28 @@ def test_a_line_without_a_positive_price_is_no_sale(session: Session, price: str
         )
     assert refusal.value.code == "price_not_positive"
     assert session.execute(sa.select(tables.sales)).all() == []
+
+
+def test_each_move_keeps_its_place_and_the_level_after_it(session: Session) -> None:
+    most = 2**31 - 1
+    lines = [(3, "85123A", 6), (4, "22633", 1), (7, "85123A", -2), (8, "85123a", 5), (9, "85123A", -most - 1)]
+    for line, code, quantity in lines:
+        stock.apply(context("stock.apply", f"j{line}"), session, stock.Move(line, code, quantity))
+    moves = session.execute(sa.select(tables.stock_moves).order_by("line_number")).all()
+    assert [tuple(move) for move in moves] == [
+        (3, "85123A", 1, 6, -6, "j3"),
+        (4, "22633", 1, 1, -1, "j4"),
+        (7, "85123A", 2, -2, -4, "j7"),
+        (8, "85123a", 1, 5, -5, "j8"),
+        (9, "85123A", 3, -most - 1, most - 3, "j9"),
+    ]
+    levels = session.execute(sa.select(tables.stock).order_by("moves", "level")).all()
+    assert [tuple(level) for level in levels] == [("85123a", 1, -5), ("22633", 1, -1), ("85123A", 3, most - 3)]
+
+
+def test_the_moves_of_a_stock_code_are_one_ordered_stream() -> None:
+    sent = [stock.apply.message(stock.Move(line, "85123A", 1)) for line in (1, 2)]
+    assert {(job.partition_key, job.partition) for job in sent} == {("85123A", partition_of("85123A", 32))}
 
 
 def test_a_charge_and_its_mail_are_one_change(session: Session) -> None:
