@@ -31,8 +31,9 @@ _MARK: Final = b"SAVEPOINT smena_held"
 _KEEP_SO_FAR: Final = b"RELEASE SAVEPOINT smena_held;SAVEPOINT smena_held"
 _DROP_SO_FAR: Final = b"ROLLBACK TO SAVEPOINT smena_held"
 _KEEP_ALL: Final = b"RELEASE SAVEPOINT smena_held;COMMIT"
-"""A COMMIT alone would be answered as a success by a server that has no transaction any more, or another one:
-only ours has the savepoint."""
+"""A COMMIT alone would be answered as a success by a server that has no transaction any more, or another one: only
+ours has the savepoint. And after a statement that failed, which a job may swallow, a COMMIT alone rolls back and is no
+error; a release is one."""
 
 _NO_SAVEPOINT: Final = (psycopg.errors.InvalidSavepointSpecification, psycopg.errors.NoActiveSqlTransaction)
 
@@ -117,13 +118,12 @@ class HoldableConnection(psycopg.Connection[Any]):
         """Run ``closing`` and commit.
 
         Raises `TransactionEnded` where the transaction is not ours any more, and the driver's error where the
-        job has swallowed one: the server answers such a COMMIT with a rollback, and says it only in the tag.
+        job has swallowed one.
         """
         if self.pgconn.transaction_status not in _IN_TRANSACTION:
             raise _not_ours(self)
-        results = self._exchange(closing + _KEEP_ALL)
+        self._exchange(closing + _KEEP_ALL)
         self.held = False
-        _check_committed(results[-1])
 
     def drop(self) -> bool:
         """Roll everything back; return whether the connection can be used again.
@@ -200,9 +200,8 @@ class AsyncHoldableConnection(psycopg.AsyncConnection[Any]):
         """See `HoldableConnection.keep`."""
         if self.pgconn.transaction_status not in _IN_TRANSACTION:
             raise _not_ours(self)
-        results = await self._exchange(closing + _KEEP_ALL)
+        await self._exchange(closing + _KEEP_ALL)
         self.held = False
-        _check_committed(results[-1])
 
     async def drop(self) -> bool:
         """See `HoldableConnection.drop`."""
@@ -292,11 +291,6 @@ def _checked(
                 raise TransactionEnded(_BY_SQL) from error
             raise error
     return results
-
-
-def _check_committed(result: PGresult) -> None:
-    if result.command_status != b"COMMIT":
-        raise psycopg.errors.InFailedSqlTransaction("the job went on after a failed statement; nothing was committed")
 
 
 def _not_ours(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> Exception:

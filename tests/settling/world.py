@@ -25,6 +25,9 @@ from tests.settling.process import QUEUE, Cable, CabledDatabase, Process
 PREFIX = "settle"
 ENDS = ("done", "dead")
 
+STEP_S = 60.0
+"""How long one step may take on a busy machine; most take a millisecond."""
+
 
 class Broken(AssertionError):
     """What must hold does not."""
@@ -249,9 +252,11 @@ def _on_a_thread_of_its_own(act: Callable[[], object]) -> None:
         except BaseException as error:  # noqa: BLE001 - raised below
             failed.append(error)
 
-    thread = threading.Thread(target=body, name="settling-process")
+    thread = threading.Thread(target=body, name="settling-process", daemon=True)
     thread.start()
-    thread.join()
+    thread.join(STEP_S)
+    if thread.is_alive():
+        raise Broken(f"a step did not end within {STEP_S} s")
     if failed:
         raise failed[0]
 

@@ -39,7 +39,7 @@ class Holder:
         command = [sys.executable, "-m", "tests.integration.election.holder", *arguments]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.said: list[str] = []
-        self._reading = threading.Thread(target=self._read, name="holder's lines")
+        self._reading = threading.Thread(target=self._read, name="holder's lines", daemon=True)
         self._reading.start()
 
     def leads(self) -> int:
@@ -54,7 +54,7 @@ class Holder:
     def kill(self) -> None:
         """End it at once."""
         self.send(SIGKILL)
-        self._process.wait()
+        self._process.wait(60)
 
     def freeze(self) -> None:
         """Let it stand still, and everything it had begun with it."""
@@ -70,9 +70,12 @@ class Holder:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
-        self._process.wait(60)
-        self._reading.join()
-        self._process.stdout.close()
+        try:
+            self._process.wait(60)
+        finally:
+            self._process.kill()
+            self._reading.join(60)
+            self._process.stdout.close()
 
     def _read(self) -> None:
         assert self._process.stdout is not None
