@@ -1,4 +1,4 @@
-"""Run the publishing channel: what waits, what is under way, what the broker answers.
+"""Send in order on the publishing channel: what waits, what is under way, what the broker answers.
 
 Sending belongs to whoever holds the lane's lock: a caller's message leaves on the caller's own thread
 (docs/adr/0026), what had to wait on the link thread. Answers and outcomes belong to the link thread alone.
@@ -7,11 +7,9 @@ Messages are sent in the order in which they were handed over, also again after 
 in an error, those of its queue that were handed over after it get one too and are not sent (again): the sender, who
 could not know, begins again with the first that failed.
 
-One message that makes the broker close the channel must not take the others with it: after such a close the
-unconfirmed are sent again one at a time until they are through, so that the next close names its culprit.
-
-A channel that nacks, or does not answer, is given up for a new one (`smena.amqp.doubt`): nothing more is sent on it,
-and what it leaves unanswered a second later goes out again on the next.
+The channel's own life is that of `smena.amqp.publishing_channel`. One message that makes the broker close it must not
+take the others with it: after such a close the unconfirmed are sent again one at a time until they are through, so that
+the next close names its culprit.
 """
 
 from __future__ import annotations
@@ -20,16 +18,14 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
-from typing import Any, Final
+from typing import Any
 
-from pika.channel import Channel
-
-from smena.amqp.doubt import Doubt, Remedy
 from smena.amqp.faults import is_verdict, refused_publish
 from smena.amqp.fieldtable import encode_table
 from smena.amqp.frames import publish_content, publish_head
 from smena.amqp.link import Connection
 from smena.amqp.outgoing import Pending, Unconfirmed
+from smena.amqp.publishing_channel import PublishingChannel
 from smena.amqp.topology import Declarer
 from smena.clock import Clock, Deadline
 from smena.errors import (
@@ -43,10 +39,6 @@ from smena.errors import (
     Unsendable,
 )
 from smena.telemetry import events
-
-_REOPEN_S: Final = 0.1
-_LAST_ANSWERS_S: Final = 1.0
-"""So long a channel that is given up may still answer what was sent on it."""
 
 
 class Lane:
@@ -63,9 +55,7 @@ class Lane:
         self._unconfirmed = Unconfirmed()
         self._deadlines: deque[Pending] = deque()
         self._timer_is_set = False
-        self._channel: Channel | None = None
-        self._doubt = Doubt(connection.settings.publish_timeout_s, clock)
-        self._given_up = False
+        self._channel = PublishingChannel(connection, self, clock)
         self._suspects = 0
         self._idle = threading.Event()
         self._stopping = False
@@ -99,66 +89,26 @@ class Lane:
 
     def connection_up(self) -> None:
         """Open the channel of this epoch."""
-        self._connection.open_channel(self._opened)
+        self._channel.open()
 
     def connection_down(self, _reason: str) -> None:
         """Keep what is unconfirmed for the next channel."""
-        self._channel_ends(self._connection.last_error)
+        self.channel_ends(self._connection.last_error)
 
     def connection_unblocked(self) -> None:
         """Send what has waited."""
         self._send_waiting()
 
-    # --- the channel --------------------------------------------------------------------------
+    # --- told by the channel ------------------------------------------------------------------
 
-    def _opened(self, channel: Channel) -> None:
-        channel.add_on_close_callback(self._closed)
-        channel.add_on_return_callback(self._returned)
-        channel.confirm_delivery(lambda _frame: None, callback=lambda _frame: self._ready(channel))
-
-    def _ready(self, channel: Channel) -> None:
-        self._connection.tap.sinks[channel.channel_number] = self
-        self._doubt.opened()
-        self._given_up = False
-        self._channel = channel
+    def channel_ready(self) -> None:
+        """Send what has waited."""
         self._send_waiting()
 
-    def _closed(self, channel: Channel, reason: BaseException) -> None:
-        self._connection.tap.sinks.pop(channel.channel_number, None)
-        if channel is not self._channel or not self._connection.is_up:
-            return
-        self._channel_ends(reason)
-        self._connection.thread.loop.call_later(_REOPEN_S, self._reopen)
-
-    def _reopen(self) -> None:
-        if self._channel is None and self._connection.is_up and not self._connection.is_stopping:
-            self.connection_up()
-
-    def _remedy(self, remedy: Remedy) -> None:
-        """Give up the channel, or the connection with it, where the doubt says so."""
-        if remedy is Remedy.CONNECTION:
-            self._connection.drop("no publish was answered in time")
-        elif remedy is Remedy.CHANNEL and self._channel is not None and not self._given_up:
-            self._given_up = True
-            self._connection.thread.loop.call_later(_LAST_ANSWERS_S, partial(self._replace, self._channel))
-
-    def _replace(self, channel: Channel) -> None:
-        """Open the next channel in the place of one that was given up, unless that has ended by itself."""
-        if channel is not self._channel or not self._connection.is_up:
-            return
-        self._channel_ends(None)
-        self._close(channel)
-        self._connection.thread.loop.call_later(_REOPEN_S, self._reopen)
-
-    def _close(self, channel: Channel) -> None:
-        """Close a channel unless it is; what it answers now goes to nobody, for its numbers are not the next one's."""
-        self._connection.tap.sinks.pop(channel.channel_number, None)
-        if channel.is_open:
-            channel.close()
-
-    def _channel_ends(self, reason: BaseException | None) -> None:
+    def channel_ends(self, reason: BaseException | None) -> None:
+        """Keep what is unconfirmed for the next channel; one message that alone can have closed it gets its error."""
         with self._sending:
-            self._channel = None
+            self._channel.lose()
             left, self._unconfirmed = self._unconfirmed.take_all(), Unconfirmed()
             culprit = None
             if reason is not None and is_verdict(reason) and left:
@@ -181,18 +131,19 @@ class Lane:
         Whoever is interrupted in the middle (a time limit strikes a job's thread at any line) may have counted a
         message that never left. Then our numbers are not the broker's any more, and the connection is given up.
         """
-        if self._waiting and self._channel is not None:
+        channel = self._channel.current
+        if self._waiting and channel is not None:
             try:
-                self._connection.send(b"".join(self._leaving(self._channel.channel_number)))
+                self._connection.send(b"".join(self._leaving(channel.channel_number)))
             except BaseException:
-                self._channel = None
+                self._channel.lose()
                 self._connection.thread.post(self._connection.drop)
                 raise
 
     def _leaving(self, channel: int) -> Iterator[bytes]:
         """Yield the frames of what may go now, each message counted as sent."""
         waiting = self._waiting
-        while waiting and not self._connection.blocked and not self._given_up:
+        while waiting and not self._connection.blocked and not self._channel.is_given_up:
             if self._suspects and len(self._unconfirmed):
                 return
             pending = waiting.popleft()
@@ -256,7 +207,7 @@ class Lane:
 
     def _content(self, channel: int, pending: Pending) -> bytes:
         if not len(self._unconfirmed):
-            self._doubt.asked()
+            self._channel.asked()
         header = pending.encoded.with_entry(encode_table({"smena-seq": self._unconfirmed.sent(pending)}))
         pending.sent = True
         return publish_content(channel, header, pending.outgoing.body, self._connection.body_max)
@@ -282,10 +233,8 @@ class Lane:
 
     def read_ends(self) -> None:
         """Let go of the settled, and send what has waited for them."""
-        self._doubt.answered()
         self._prune()
-        if self._given_up and self._channel is not None and not len(self._unconfirmed):
-            self._replace(self._channel)
+        self._channel.answered(owes_more=len(self._unconfirmed) > 0)
         if self._waiting:
             self._send_waiting()
 
@@ -294,17 +243,15 @@ class Lane:
 
         Not an ordered one, for those behind it may be in the queue already.
         """
-        self._remedy(self._doubt.refused())
+        self._channel.refused()
         if pending.refused or pending.outgoing.ordered:
             self._settle(pending, PublishRefused("a nack"))
         else:
             pending.refused = True
             self._waiting.append(pending)
 
-    def _returned(self, channel: Channel, method: Any, properties: Any, _body: bytes) -> None:
+    def returned(self, method: Any, properties: Any) -> None:
         """Note the error; the confirm that follows a return settles the message."""
-        if channel is not self._channel:
-            return  # its numbers are not those of the channel in use
         pending = self._unconfirmed.get((properties.headers or {}).get("smena-seq", 0))
         if pending is not None:
             facts = {"exchange": method.exchange, "routing_key": method.routing_key}
@@ -375,15 +322,15 @@ class Lane:
             late = self._deadlines.popleft()
             unanswered = late.batch is not None and late.sent
             self._settle_late(late)
-            if unanswered and self._channel is not None and not self._connection.blocked:
-                self._remedy(self._doubt.silent())
+            if unanswered and self._channel.current is not None and not self._connection.blocked:
+                self._channel.silent()
         self._set_timer()
         self._prune()
 
     def _settle_late(self, pending: Pending) -> None:
         if self._connection.blocked:
             self._settle(pending, BrokerBlocked(sent=pending.sent))
-        elif self._channel is None:
+        elif self._channel.current is None:
             self._settle(pending, BrokerLost(self._connection.why_down(), sent=pending.sent))
         else:
             self._settle(pending, PublishTimeout(sent=pending.sent))

@@ -22,6 +22,7 @@ ROOM: Final = frozenset(
         "smena/amqp/lane.py",
         "smena/amqp/outgoing.py",
         "smena/amqp/publisher.py",
+        "smena/amqp/publishing_channel.py",
         "smena/guarantees/once.py",
         "smena/outbox/adding.py",
         "smena/publishing.py",
