@@ -32,7 +32,7 @@ class LiveTable:
             self._live.stop()
 
     def show(self, standing: Standing) -> None:
-        """Draw the table anew. As the verdict does, it counts sales and charges as jobs, mails and receipts apart."""
+        """Draw the table anew. As the verdict does, it counts sales and charges as jobs, what else happens apart."""
         if self._live is not None:
             self._live.update(self._table(standing), refresh=True)
 
@@ -47,6 +47,7 @@ class LiveTable:
             "dead",
             "mails",
             "receipts",
+            "stock moves",
             "rate",
             "p50",
             "p99",
@@ -54,7 +55,7 @@ class LiveTable:
             table.add_column(heading, justify="right")
         published = now.progress.lines + now.charge_jobs
         latency = [f"{now.latency_ms.get(name, 0.0):,.0f} ms" for name in ("p50", "p99")]
-        ended = (_done(now), now.dead, now.mails, now.receipts)
+        ended = (_done(now), now.dead, now.mails, now.receipts, now.moves)
         cells = (published, now.waiting, now.running, now.events["job.retried"], *ended)
         table.add_row(*(f"{cell:,}" for cell in cells), f"{self._rate(now):,.0f}/s", *latency)
         return table

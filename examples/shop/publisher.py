@@ -2,11 +2,14 @@
 
     python -m examples.shop.publisher FILE
 
-Reads the file once, in bounded memory. Each line becomes a job `sales.record`, sent straight to the
-broker and confirmed; when the file has ended, each invoice becomes an order and, through the outbox of the
-same transaction, a job `payments.charge`. The actors' code is not needed here: they are named.
+Reads the file once, in bounded memory. Each line becomes a job `sales.record` and a job `stock.apply`, sent
+straight to the broker and confirmed; when the file has ended, each invoice becomes an order and, through the
+outbox of the same transaction, a job `payments.charge`. The actors' code is not needed here: they are named.
 
-Every twentieth line is sent twice under one id, and so are, from the outbox, every twentieth charge and
+The stock's moves are one ordered stream: this process alone sends them, in the file's order, and those of the
+next lines only when all before were taken over.
+
+The jobs of every twentieth line are sent twice under one id, and so are, from the outbox, every twentieth charge and
 mail, until stdin closes. On stdout each line is one JSON object that says how far it is; the first with
 `"published": true` means that everything was accepted.
 
@@ -42,6 +45,9 @@ from smena.job import Job
 from smena.settings import load
 
 RECORD: Final = by_name("sales.record", queue="sales")
+APPLY: Final = by_name("stock.apply", queue="stock")
+STOCK_PARTITIONS: Final = 32
+"""As `stock.apply` declares them."""
 
 _CHUNK: Final = 1_000
 _LOOK_S: Final = 0.5
@@ -84,7 +90,10 @@ def publish(path: Path, connection: psycopg.Connection, progress: Progress) -> N
 
 
 def accepted(jobs: Sequence[Job]) -> None:
-    """Send until each job is confirmed; raise what cannot pass, or what has not passed within a minute."""
+    """Send until each job is confirmed; raise what cannot pass, or what has not passed within a minute.
+
+    Where a job of an ordered queue has failed, those behind it have failed too: sent again, all keep the order.
+    """
     deadline, pause = Deadline.within(_GIVE_UP_S, SYSTEM), Pause(Backoff(base_s=0.2, cap_s=3.0, floor_s=0.05))
     while jobs:
         failures = [(job, error) for job, error in zip(jobs, send_many(jobs), strict=True) if error is not None]
@@ -101,24 +110,33 @@ def _raise_hopeless(errors: Iterable[SmenaError], deadline: Deadline) -> None:
 
 
 def _jobs(lines: Iterable[RetailLine], progress: Progress) -> list[Job]:
-    """Return the lines' jobs, every twentieth of them twice."""
-    jobs = []
+    """Return the lines' jobs in the order of the lines, those of every twentieth line twice."""
+    jobs: list[Job] = []
     for line in lines:
-        job = RECORD.message(
-            {
-                "number": line.number,
-                "invoice": line.invoice,
-                "stock_code": line.stock_code,
-                "quantity": line.quantity,
-                "unit_price": str(line.unit_price),
-            }
-        )
+        of_line = (_sale(line), _move(line))
         progress.lines += 1
-        jobs.append(job)
+        jobs += of_line
         if progress.lines % EVERY == 0:
-            jobs.append(job)
-            progress.copies += 1
+            jobs += of_line
+            progress.copies += len(of_line)
     return jobs
+
+
+def _sale(line: RetailLine) -> Job:
+    return RECORD.message(
+        {
+            "number": line.number,
+            "invoice": line.invoice,
+            "stock_code": line.stock_code,
+            "quantity": line.quantity,
+            "unit_price": str(line.unit_price),
+        }
+    )
+
+
+def _move(line: RetailLine) -> Job:
+    of_code = APPLY.keyed(line.stock_code, partitions=STOCK_PARTITIONS)
+    return of_code.message({"line": line.number, "stock_code": line.stock_code, "quantity": line.quantity})
 
 
 def _refuse(rejected: Sequence[Rejected], progress: Progress) -> None:

@@ -12,12 +12,17 @@ from typing import Final
 
 import psycopg
 
+from examples.shop.publisher import STOCK_PARTITIONS
+from smena.amqp import names
 from smena.errors import Refused
 from workers.drills.venue import Venue
 
-BOOKS: Final = "actors.sales,actors.payments,actors.mail,actors.receipts"
+BOOKS: Final = "actors.sales,actors.payments,actors.mail,actors.receipts,actors.stock"
 MIGRATIONS: Final = "actors:migrations"
-QUEUES: Final = ("sales", "payments", "mail", "receipts")
+QUEUES: Final = (
+    *("sales", "payments", "mail", "receipts"),
+    *(names.address("stock", partition) for partition in range(STOCK_PARTITIONS)),
+)
 
 _CHECKOUT: Final = Path(__file__).resolve().parent.parent.parent
 

@@ -23,6 +23,8 @@ _COUNTS: Final = """
 SELECT (SELECT count(*) FROM shop.sales),
        (SELECT count(*) FROM shop.charges),
        (SELECT count(*) FROM shop.receipts),
+       (SELECT count(*) FROM shop.stock_moves),
+       (SELECT count(*) FROM smena.key_parked),
        (SELECT count(DISTINCT job_id) FROM smena.dead_letters),
        count(*) FILTER (WHERE actor = 'payments.charge'),
        count(*) FILTER (WHERE actor = 'mail.confirm'),
@@ -34,7 +36,8 @@ FROM smena.outbox WHERE attempt = 1 AND snoozes = 0
 
 @dataclass(frozen=True)
 class Standing:
-    """The run at one moment. The ``…_jobs`` are outbox rows; ``unsent`` those not yet relayed.
+    """The run at one moment. The ``…_jobs`` are outbox rows; ``unsent`` those not yet relayed; ``parked`` jobs wait in
+    rows for their turn in an ordered queue.
 
     ``is_delayed`` says whether a job that was put off may still be under way through the delay levels.
     """
@@ -44,6 +47,8 @@ class Standing:
     charges: int = 0
     mails: int = 0
     receipts: int = 0
+    moves: int = 0
+    parked: int = 0
     dead: int = 0
     charge_jobs: int = 0
     mail_jobs: int = 0
@@ -60,16 +65,16 @@ class Standing:
     @property
     def done(self) -> int:
         """Return the effects so far."""
-        return self.sales + self.charges + self.mails + self.receipts
+        return self.sales + self.moves + self.charges + self.mails + self.receipts
 
     @property
     def is_quiet(self) -> bool:
         """Say whether everything that was published has ended and nothing waits anywhere."""
         progress = self.progress
         follow_ups = self.mail_jobs + self.receipt_jobs
-        all_ended = self.done + self.dead >= progress.lines + progress.orders + follow_ups
+        all_ended = self.done + self.dead >= 2 * progress.lines + progress.orders + follow_ups
         all_sent = not self.unsent and progress.relayed >= self.charge_jobs + follow_ups
-        stirs = self.waiting or self.unarchived or self.running or self.is_delayed
+        stirs = self.waiting or self.parked or self.unarchived or self.running or self.is_delayed
         return progress.published and all_ended and all_sent and not stirs
 
     def has_moved_since(self, earlier: Standing) -> bool:
@@ -93,12 +98,12 @@ class Observer:
         self._fleet = fleet
         self._events = events
         self._mails = MailLog(mail_log)
-        self._counts: tuple[int, ...] = (0,) * 8
+        self._counts: tuple[int, ...] = (0,) * 10
         self._count_again_at = 0.0
 
     def look(self, publisher: Program) -> Standing:
         """Return how everything stands now."""
-        sales, charges, receipts, dead, charge_jobs, mail_jobs, receipt_jobs, unsent = self._counted()
+        sales, charges, receipts, moves, parked, dead, charge_jobs, mail_jobs, receipt_jobs, unsent = self._counted()
         self._events.read_on()
         return Standing(
             progress=Progress(**json.loads(publisher.last_line() or "{}")),
@@ -106,6 +111,8 @@ class Observer:
             charges=charges,
             mails=self._mails.count(),
             receipts=receipts,
+            moves=moves,
+            parked=parked,
             dead=dead,
             charge_jobs=charge_jobs,
             mail_jobs=mail_jobs,

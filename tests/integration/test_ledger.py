@@ -25,19 +25,27 @@ InvoiceNo,StockCode,Description,Quantity,InvoiceDate,UnitPrice,CustomerID,Countr
 536365,71053,LANTERN,2,2010-12-01 08:26:00,3.391,17850.0,United Kingdom
 536366,22633,,1,2010-12-01 08:28:00,0.0,,United Kingdom
 this is not a line
-C536367,22632,WARMER,-1,2010-12-01 08:30:00,1.85,13047.0,United Kingdom
+C536367,85123A,WARMER,-1,2010-12-01 08:30:00,1.85,13047.0,United Kingdom
 """
 SHOP = """
 CREATE SCHEMA shop;
 CREATE TABLE shop.sales (line_number bigint, invoice text, stock_code text, quantity int, amount numeric, job_id text);
 CREATE TABLE shop.charges (invoice text, lines int, amount numeric, job_id text);
 CREATE TABLE shop.receipts (invoice text, path text, sha256 text, job_id text);
+CREATE TABLE shop.stock (stock_code text, moves int, level bigint);
+CREATE TABLE shop.stock_moves (
+    line_number bigint, stock_code text, nth int, quantity int, level bigint, job_id text
+);
 CREATE SCHEMA smena;
 CREATE TABLE smena.dead_letters (job_id text, actor text, reason text, body bytea);
 INSERT INTO shop.sales VALUES
     (1, '536365', '85123A', 6, 15.3, 's1'),
     (2, '536365', '71053', 2, 6.782, 's2'),
-    (5, 'C536367', '22632', -1, -1.85, 's5');
+    (5, 'C536367', '85123A', -1, -1.85, 's5');
+INSERT INTO shop.stock VALUES ('85123A', 2, -5), ('71053', 1, -2), ('22633', 1, -1);
+INSERT INTO shop.stock_moves VALUES
+    (1, '85123A', 1, 6, -6, 't1'), (2, '71053', 1, 2, -2, 't2'), (3, '22633', 1, 1, -1, 't3'),
+    (5, '85123A', 2, -1, -5, 't5');
 INSERT INTO shop.charges VALUES
     ('536365', 2, 22.082, 'c1'), ('536366', 1, 0.0, 'c2'), ('C536367', 1, -1.85, 'c3');
 INSERT INTO smena.dead_letters VALUES
@@ -113,6 +121,8 @@ def test_a_perfect_run_holds(judged: Callable[..., Verdict]) -> None:
         rejected=1,
         mails=2,
         receipts=3,
+        stock_moves=4,
+        order_violations=0,
         amount="20.232",
     )
     assert verdict.holds
@@ -147,6 +157,17 @@ def test_a_perfect_run_holds(judged: Callable[..., Verdict]) -> None:
             "INSERT INTO smena.dead_letters VALUES ('m1', 'mail.confirm', 'transient', '\\xff')",
             0, 0, 1, "mail_died_without_cause None",
         ),
+        ("DELETE FROM shop.stock_moves WHERE line_number = 2", 1, 0, 0, "stock_missing 2"),
+        ("INSERT INTO shop.stock_moves VALUES (4, 'x', 1, 1, -1, 't4')", 0, 0, 1, "stock_wrong 4"),
+        ("UPDATE shop.stock_moves SET level = -4 WHERE line_number = 5", 0, 0, 1, "stock_wrong 5"),
+        ("UPDATE shop.stock_moves SET nth = 3 WHERE line_number = 5", 0, 0, 1, "stock_wrong 5"),
+        ("UPDATE shop.stock SET level = -6 WHERE stock_code = '85123A'", 0, 0, 1, "stock_level_wrong 85123A"),
+        ("DELETE FROM shop.stock WHERE stock_code = '71053'", 0, 0, 1, "stock_level_wrong 71053"),
+        (
+            """INSERT INTO smena.dead_letters VALUES
+               ('t2', 'stock.apply', 'unexpected', '{"args": [{"line": 2}], "kwargs": {}}')""",
+            0, 0, 1, "stock_died_without_cause 2",
+        ),
         (
             "INSERT INTO smena.dead_letters VALUES ('z', NULL, 'undecodable', '')",
             0, 0, 1, "unknown_died z",
@@ -159,6 +180,24 @@ def test_a_fault_in_the_database_is_named(
     verdict = judged(fault)
     assert (verdict.lost, verdict.doubled, verdict.wrong, verdict.examples) == (lost, doubled, wrong, [finding])
     assert not verdict.holds
+
+
+def test_moves_that_took_effect_in_another_order_are_told_of_though_every_sum_is_right(
+    judged: Callable[..., Verdict],
+) -> None:
+    verdict = judged(
+        """UPDATE shop.stock_moves SET nth = 2, level = -5 WHERE line_number = 1;
+           UPDATE shop.stock_moves SET nth = 1, level = 1 WHERE line_number = 5"""
+    )
+    assert (verdict.lost, verdict.doubled, verdict.wrong, verdict.order_violations) == (0, 0, 0, 1)
+    assert verdict.examples == ["stock_out_of_order 1"]
+    assert not verdict.holds
+
+
+def test_a_move_that_took_effect_twice_is_doubled(judged: Callable[..., Verdict]) -> None:
+    verdict = judged("INSERT INTO shop.stock_moves VALUES (2, '71053', 2, 2, -4, 't2')")
+    assert (verdict.lost, verdict.doubled, verdict.order_violations) == (0, 1, 0)
+    assert verdict.examples == ["stock_doubled 2"]
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,8 @@ VERDICT: dict[str, Any] = {
     "rejected": 2,
     "mails": 3,
     "receipts": 2,
+    "stock_moves": 5,
+    "order_violations": 0,
     "amount": "12.340",
     "findings": {},
     "examples": [],
@@ -62,6 +64,7 @@ def test_a_good_run_has_no_faults() -> None:
         ({"killed_running": 0}, "no worker was killed"),
         ({"redelivered": 0}, "nothing came back"),
         ({"drained": False}, "no worker was drained"),
+        ({"order_violations": 2}, "2 moves of the stock out of their order"),
         ({"left": 3}, "3 messages still lie in queues"),
     ],
 )
@@ -88,15 +91,17 @@ def test_the_json_has_what_is_documented() -> None:
 def standing(**facts: Any) -> Standing:
     progress = Progress(lines=3, orders=1, relayed=2, published=True)
     return Standing(
-        progress=progress, **{"sales": 2, "charges": 1, "mails": 1, "dead": 1, "charge_jobs": 1, "mail_jobs": 1} | facts
+        progress=progress,
+        **{"sales": 2, "moves": 3, "charges": 1, "mails": 1, "dead": 1, "charge_jobs": 1, "mail_jobs": 1} | facts,
     )
 
 
 def test_a_run_is_quiet_when_all_has_ended_and_nothing_waits_anywhere() -> None:
     assert standing().is_quiet
-    for stir in ("unsent", "waiting", "unarchived", "running", "is_delayed"):
+    for stir in ("unsent", "waiting", "parked", "unarchived", "running", "is_delayed"):
         assert not standing(**{stir: 1}).is_quiet
     assert not standing(sales=1).is_quiet
+    assert not standing(moves=2).is_quiet
     assert not replace(standing(), progress=Progress(lines=3, orders=1, relayed=2)).is_quiet
     assert not replace(standing(), progress=Progress(lines=3, orders=1, relayed=1, published=True)).is_quiet
 

@@ -6,7 +6,8 @@ A program of its own that believes no worker: of the product it imports the sett
 address. It parses the input itself (`sales_file`), copies what parses into scratch tables, and compares
 content: each line's quantity and amount, each invoice's lines and amount, one accepted mail for each
 charged invoice that names a customer, one whole receipt image for each invoice, that says what was charged and
-whose hash its row holds, and for each dead letter whether its line deserved it.
+whose hash its row holds, and for each dead letter whether its line deserved it. Of each stock code the moves must be
+the file's lines, each once and in the file's order, and every level the sum of what came before.
 
 Exit status: 0 the run holds; 1 it does not, and every kind of finding is named; 2 it cannot be judged.
 """
@@ -46,14 +47,17 @@ class Verdict:
     rejected: int
     mails: int
     receipts: int
+    stock_moves: int
+    order_violations: int
     amount: str
     findings: dict[str, int] = field(default_factory=dict)
     examples: list[str] = field(default_factory=list)
 
     @property
     def holds(self) -> bool:
-        """Say whether every accepted job took effect once or is a dead letter, with the right content."""
-        return self.accepted == self.effects + self.dead and not (self.lost or self.doubled or self.wrong)
+        """Say whether every accepted job took effect once or is a dead letter, with the right content and in order."""
+        faults = (self.lost, self.doubled, self.wrong, self.order_violations)
+        return self.accepted == self.effects + self.dead and not any(faults)
 
 
 def judge(connection: psycopg.Connection[Any], sales: Path, mail_log: Path, receipts: Path) -> Verdict:
@@ -65,16 +69,17 @@ def judge(connection: psycopg.Connection[Any], sales: Path, mail_log: Path, rece
         _copy_rows(cursor, "COPY drawn FROM STDIN", drawn_receipts(receipts))
         _copy_deaths(connection, cursor)
         cursor.execute(ledger_sql.EXPECTED_INVOICES)
-        [(accepted, effects, dead, mails, drawn, amount)] = cursor.execute(ledger_sql.NUMBERS).fetchall()
+        [(accepted, effects, dead, mails, drawn, moves, amount)] = cursor.execute(ledger_sql.NUMBERS).fetchall()
         reasons = cursor.execute(ledger_sql.DEAD_BY_REASON).fetchall()
         cursor.execute(ledger_sql.FINDINGS)
         findings = dict(cursor.execute(ledger_sql.FINDINGS_BY_KIND).fetchall())
         examples = cursor.execute(ledger_sql.FIRST_FINDINGS).fetchall()
     lost, doubled = _ending("_missing", findings), _ending("_doubled", findings)
+    violations = _ending("_out_of_order", findings)
     return Verdict(
         lost=lost,
         doubled=doubled,
-        wrong=sum(findings.values()) - lost - doubled,
+        wrong=sum(findings.values()) - lost - doubled - violations,
         findings=findings,
         examples=[f"{kind} {key}" for kind, key in examples],
         accepted=accepted,
@@ -84,6 +89,8 @@ def judge(connection: psycopg.Connection[Any], sales: Path, mail_log: Path, rece
         rejected=rejected,
         mails=mails,
         receipts=drawn,
+        stock_moves=moves,
+        order_violations=violations,
         amount=f"{amount:f}",
     )
 
@@ -149,7 +156,7 @@ def _subject(body: bytes) -> str | None:
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
     if isinstance(about, dict):
-        about = about.get("number", about.get("invoice"))
+        about = about.get("number", about.get("line", about.get("invoice")))
     return None if about is None else str(about)
 
 

@@ -1,8 +1,8 @@
 """The ledger's questions to the database, over its own scratch tables.
 
 `sold`, `taken_mails`, `drawn` and `died` hold what the input, the mail provider, the receipts' files and the dead
-letters say; `invoiced`
-adds `sold` up. Dead letters are counted by job id; what one was about is read from its own message.
+letters say; `invoiced` adds `sold` up, and `moved` says how the stock moved, code by code, in the order in which that
+took effect. Dead letters are counted by job id; what one was about is read from its own message.
 """
 
 from __future__ import annotations
@@ -28,9 +28,18 @@ SELECT invoice,
        sum(quantity * unit_price) AS amount,
        (array_agg(customer ORDER BY number) FILTER (WHERE customer IS NOT NULL))[1] AS customer
 FROM sold GROUP BY invoice;
+CREATE TEMP TABLE moved ON COMMIT DROP AS
+SELECT line_number, stock_code, quantity, level, nth,
+       row_number() OVER story AS place,
+       -sum(quantity) OVER story AS sum,
+       max(line_number) OVER (PARTITION BY stock_code ORDER BY nth ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+           AS latest_before
+FROM shop.stock_moves
+WINDOW story AS (PARTITION BY stock_code ORDER BY nth ROWS UNBOUNDED PRECEDING);
+CREATE INDEX ON moved (line_number);
 CREATE INDEX ON died (actor, subject);
 CREATE INDEX ON drawn (path);
-ANALYZE sold, invoiced, taken_mails, drawn, died;
+ANALYZE sold, invoiced, moved, taken_mails, drawn, died;
 """
 
 DEAD_LETTERS: Final = "SELECT job_id, actor, reason, body FROM smena.dead_letters"
@@ -54,6 +63,7 @@ SELECT (SELECT count(*) FROM sold) + (SELECT count(*) FROM invoiced),
        (SELECT count(DISTINCT job_id) FROM died),
        (SELECT count(*) FROM taken_mails),
        (SELECT count(*) FROM drawn),
+       (SELECT count(DISTINCT line_number) FROM moved),
        (SELECT coalesce(sum(amount), 0) FROM shop.charges)
 """
 
@@ -122,9 +132,30 @@ WHERE drawn.path IS NOT NULL
 UNION ALL
 SELECT 'receipt_died_without_cause', subject FROM died WHERE actor = 'receipts.render'
 UNION ALL
+SELECT 'stock_missing', number::text
+FROM sold WHERE NOT EXISTS (SELECT FROM moved WHERE line_number = number)
+UNION ALL
+SELECT 'stock_doubled', line_number::text FROM moved GROUP BY line_number HAVING count(*) > 1
+UNION ALL
+SELECT 'stock_wrong', line_number::text
+FROM moved LEFT JOIN sold ON number = line_number
+WHERE (moved.stock_code, moved.quantity, moved.nth, moved.level)
+      IS DISTINCT FROM (sold.stock_code, sold.quantity, moved.place, moved.sum)
+UNION ALL
+SELECT 'stock_out_of_order', line_number::text FROM moved WHERE latest_before > line_number
+UNION ALL
+SELECT 'stock_level_wrong', coalesce(stock.stock_code, expected.stock_code)
+FROM shop.stock
+     FULL JOIN (
+         SELECT stock_code, count(*) AS moves, -sum(quantity) AS level FROM sold GROUP BY stock_code
+     ) AS expected USING (stock_code)
+WHERE (stock.moves, stock.level) IS DISTINCT FROM (expected.moves, expected.level)
+UNION ALL
+SELECT 'stock_died_without_cause', subject FROM died WHERE actor = 'stock.apply'
+UNION ALL
 SELECT 'unknown_died', job_id
 FROM died
-WHERE actor NOT IN ('sales.record', 'payments.charge', 'mail.confirm', 'receipts.render')
+WHERE actor NOT IN ('sales.record', 'payments.charge', 'mail.confirm', 'receipts.render', 'stock.apply')
 """
 
 FINDINGS_BY_KIND: Final = "SELECT kind, count(*) FROM findings GROUP BY kind ORDER BY kind"

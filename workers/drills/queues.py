@@ -40,7 +40,9 @@ class QueueView:
         self._prefix = prefix
         self._held = held
         self._work = [names.work_queue(prefix, queue) for queue in queues]
-        self._ends = [*(names.dead_queue(prefix, queue) for queue in queues), names.lost_queue(prefix)]
+        # The partitions of a queue have one queue of dead letters together.
+        ends = dict.fromkeys(names.dead_queue(prefix, queue) for queue in queues)
+        self._ends = [*ends, names.lost_queue(prefix)]
         self._delays = [names.delay_exchange(prefix, level) for level in range(names.LEVELS)]
 
     def waiting(self) -> int:
