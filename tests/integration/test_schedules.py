@@ -309,6 +309,17 @@ def test_a_clock_outside_fires_nothing_of_a_schedule_that_rests(database: Databa
     assert jobs(database) == []
 
 
+def test_a_clock_outside_fires_nothing_of_a_schedule_that_is_not_declared_any_more(
+    database: Database, turns: Turns, term: int
+) -> None:
+    turns.declare(book_of(HOUR), term)
+    rewind(database, 3)
+    with database.transaction() as connection:
+        assert schedules.retire(connection, ["house"], []) == ["house.sweep"]
+    assert Hand(database).tick_now("house.sweep", within_s=3600) is None
+    assert jobs(database) == []
+
+
 def test_a_clock_outside_and_the_scheduler_fire_a_tick_once(database: Database, turns: Turns, term: int) -> None:
     turns.declare(book_of(HOUR, misfire="all", overlap="allow"), term)
     since, now = rewind(database, 3)

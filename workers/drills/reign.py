@@ -60,6 +60,8 @@ class Reign(Loop):
         super().__init__(f"reign-{who}", self._round, events.loop_failed)
         self.who = who
         self.refused = 0
+        self.stale = 0
+        """How many writes it has tried under a leadership that it knows to be over, refused or not."""
         self._run = ground.run
         self._database = _opened(ground, database_url, ends)
         election = AdvisoryLockElection(_opened(ground, election_url, ends), DUTY, LEASE_S, SYSTEM)
@@ -70,6 +72,7 @@ class Reign(Loop):
         self._tenure = self.leadership.tenure or self._tenure
         if self._tenure is not None:
             self._write(self._tenure)
+            self.stale += self.leadership.tenure is not self._tenure
         stopping.wait(_PAUSE_S)
 
     def _write(self, tenure: Tenure) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 GUARDS: Final = {
     "ack-first": "workers.drills.unguarded.ack_first",
     "by-delivery-count": "workers.drills.unguarded.by_delivery_count",
+    "no-leader-term": "workers.drills.unguarded.no_leader_term",
     "no-term": "workers.drills.unguarded.no_term",
     "no-slice-term": "workers.drills.unguarded.no_slice_term",
     "no-once-key": "workers.drills.unguarded.no_once_key",
@@ -20,5 +21,5 @@ GUARDS: Final = {
 }
 """What can be taken out, and the module that does."""
 
-OF_THE_SCHEDULER: Final = frozenset({"rows-apart", "spans-untold"})
+OF_THE_SCHEDULER: Final = frozenset({"no-leader-term", "rows-apart", "spans-untold"})
 """Guards whose module stands in for `workers.wiring.scheduler`."""

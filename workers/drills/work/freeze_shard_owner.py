@@ -15,7 +15,7 @@ from workers.drills.load import LoadPlan
 _ITEMS = 700
 _MS = 60
 _LEAST = 8
-_AGAIN_S = 30.0
+_AGAIN_S = 20.0
 """The slices' lease of 3 s; the broker lets the frozen shard jobs go after three heartbeats of 2 s."""
 
 _LATE_WRITE_S = 1.5
