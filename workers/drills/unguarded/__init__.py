@@ -16,10 +16,11 @@ GUARDS: Final = {
     "no-term": "workers.drills.unguarded.no_term",
     "no-slice-term": "workers.drills.unguarded.no_slice_term",
     "no-once-key": "workers.drills.unguarded.no_once_key",
+    "no-session-lock": "workers.drills.unguarded.no_session_lock",
     "rows-apart": "workers.drills.unguarded.rows_apart",
     "spans-untold": "workers.drills.unguarded.spans_untold",
 }
 """What can be taken out, and the module that does."""
 
-OF_THE_SCHEDULER: Final = frozenset({"no-leader-term", "rows-apart", "spans-untold"})
+OF_THE_SCHEDULER: Final = frozenset({"no-leader-term", "no-session-lock", "rows-apart", "spans-untold"})
 """Guards whose module stands in for `workers.wiring.scheduler`."""
