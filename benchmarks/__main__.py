@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import click
 
-from benchmarks import claims, cpu, drain, latency, once, outbox, publish, systems
+from benchmarks import claims, cpu, drain, latency, once, outbox, partitions, publish, systems
 from benchmarks.ground import Ground, prepared
 from benchmarks.report import Report
 from benchmarks.systems import System
@@ -69,6 +69,9 @@ _bench(latency.measure, systems.LATENCY, 500, "From the call to send to the star
 _bench(outbox.measure, systems.OUTBOX, 20_000, "From commit to confirm by one relay: rows a second, a lone row's wait.")
 _bench(once.measure, systems.ONCE, 10_000, "Jobs that insert one row with a once key: jobs a second.")
 _bench(claims.measure, systems.CLAIMS, 200_000, "A batch of no-op items from open to complete: items a second.")
+_bench(
+    partitions.measure, systems.PARTITIONS, 40_000, "Ordered jobs beside unordered, and how partitions change hands."
+)
 _bench(cpu.measure, cpu.SYSTEMS, 400, "CPU jobs of 50 ms: share of the cores; a pool call beside bare pebble.")
 
 

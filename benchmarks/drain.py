@@ -17,7 +17,8 @@ from benchmarks.running import Stalled, await_effects, kill, send, wait_for, wai
 from benchmarks.systems import System
 
 Racer = Entrant[dict[str, float]]
-Check = Callable[[System, int], None]
+Check = Callable[[System, Proof], None]
+"""Look for more than that all ids took effect; raise `Stalled` otherwise."""
 
 _FEWEST = 200
 _TRIAL_JOBS = 3000
@@ -57,7 +58,7 @@ def tune(racer: Racer, jobs: int, check: Check | None = None) -> float | None:
 
 
 def proven_round(racer: Racer, check: Check | None = None) -> dict[str, float]:
-    """Return jobs a second of one round; ``check`` looks for more than that all ids took effect."""
+    """Return jobs a second of one round."""
     return {"rate": _round(racer, racer.jobs, racer.prefetch, check)}
 
 
@@ -70,9 +71,9 @@ def _round(racer: Racer, jobs: int, prefetch: int | None, check: Check | None) -
         await_effects(proof, jobs, system, process)
         seconds = proof.seconds()
     wait_settled(system, ground)
-    proof.close()
     if check is not None:
-        check(system, jobs)
+        check(system, proof)
+    proof.close()
     return jobs / seconds
 
 
@@ -103,7 +104,7 @@ def _killed_at(racer: Racer, jobs: int, check: Check | None) -> int:
         # What was done and not acked before the kill comes again, when all effects may long be there.
         wait_for(lambda: ground.is_taken(system), f"{system.name} has not taken what came back", process)
     wait_settled(system, ground)
-    proof.close()
     if check is not None:
-        check(system, jobs)
+        check(system, proof)
+    proof.close()
     return effects

@@ -62,26 +62,27 @@ class Ground:
             connection.execute(f"TRUNCATE {', '.join(tables)}".encode())
 
     def is_settled(self, system: System) -> bool:
-        """Say whether the system's queue holds nothing."""
-        return broker.is_settled(self.amqp_url, system.queue)
+        """Say whether the system's queues hold nothing."""
+        return all(broker.is_settled(self.amqp_url, queue) for queue in system.queues())
 
     def is_taken(self, system: System) -> bool:
-        """Say whether nothing in the system's queue waits to be taken."""
-        return broker.is_taken(self.amqp_url, system.queue)
+        """Say whether nothing in the system's queues waits to be taken."""
+        return all(broker.is_taken(self.amqp_url, queue) for queue in system.queues())
 
     def purge(self, system: System) -> None:
-        """Empty the system's queue."""
-        broker.purge(self.amqp_url, system.queue)
+        """Empty the system's queues."""
+        for queue in system.queues():
+            broker.purge(self.amqp_url, queue)
 
     def take_all(self, system: System) -> list[int]:
         """Take everything out of the system's queue."""
         return broker.take_all(self.amqp_url, system.queue)
 
     def forget(self, system: System) -> None:
-        """Delete the system's queue and those that it made beside."""
-        for suffix in ("", ".DQ", ".XQ", ".dead", ".delay", ".dead_letter"):
-            if system.queue:
-                broker.delete(self.amqp_url, system.queue + suffix)
+        """Delete the system's queues and those that it made beside."""
+        for queue in system.queues():
+            for suffix in ("", ".DQ", ".XQ", ".dead", ".delay", ".dead_letter"):
+                broker.delete(self.amqp_url, queue + suffix)
 
 
 @contextmanager

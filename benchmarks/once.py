@@ -27,12 +27,12 @@ def measure(systems: Sequence[System], ground: Ground, jobs: int, rounds: int) -
     racers: list[Racer] = entrants(systems, ground, jobs)
     ground.empty(*TABLES)
 
-    def check(system: System, jobs: int) -> None:
-        _check(system, ground, jobs)
+    def check(system: System, proof: Proof) -> None:
+        _check(system, ground, proof.ids)
 
     on_broker = [racer for racer in racers if racer.system.queue]
     for racer in on_broker:
-        drain.tune(racer, jobs, lambda _system, _jobs: ground.empty(*TABLES))
+        drain.tune(racer, jobs, lambda _system, _proof: ground.empty(*TABLES))
     for number in range(rounds):
         for racer in racers:
             play = drain.proven_round if racer in on_broker else _bare_round
@@ -51,8 +51,8 @@ def _bare_round(racer: Racer, check: drain.Check) -> dict[str, float]:
         await_effects(proof, jobs, system, process)
         process.wait(drain.PATIENCE_S)
         seconds = proof.seconds()
+    check(system, proof)
     proof.close()
-    check(system, jobs)
     return {"rate": jobs / seconds}
 
 

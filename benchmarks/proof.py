@@ -76,6 +76,10 @@ class Proof:
         times = [time for time in self._sheet.started if time]
         return max(times) - min(times)
 
+    def starts(self) -> list[float]:
+        """Return when each id started; zero where it has not."""
+        return list(self._sheet.started)
+
     def latencies_s(self, first: int = 0) -> list[float]:
         """Return, for ids from ``first`` on, the times from send to start."""
         pairs = zip(self._sheet.sent[first:], self._sheet.started[first:], strict=True)

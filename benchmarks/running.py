@@ -87,10 +87,15 @@ def _running(
 
 def kill(process: Process) -> None:
     """Kill a process and all it has started, at once, as a power cut would."""
+    tell_all(process, signal.SIGKILL)
+    process.wait()
+
+
+def tell_all(process: Process, number: signal.Signals) -> None:
+    """Send a signal to a process and to all it has started."""
     for pid in (process.pid, *_descendants(process.pid)):
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    process.wait()
+            os.kill(pid, number)
 
 
 def await_effects(proof: Proof, jobs: int, system: System, process: Process, *, look_s: float = POLL_S) -> int:

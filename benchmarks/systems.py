@@ -16,7 +16,7 @@ class System:
 
     ``module`` has its jobs and its publisher. ``prefetches`` are tried first, and the best goes on; an
     empty one leaves the system's default. ``prefetch_env`` is the variable that carries it. ``family``
-    says whose rival it is when ratios are made.
+    says whose rival it is when ratios are made. ``partitions`` is into how many queues its queue is cut.
     """
 
     name: str
@@ -28,6 +28,12 @@ class System:
     prefetches: tuple[int, ...] = ()
     prefetch_env: str = "BENCH_PREFETCH"
     environment: dict[str, str] = field(default_factory=dict)
+    partitions: int = 0
+
+    def queues(self) -> list[str]:
+        """Return the names on the broker of the queues that its jobs lie in."""
+        cut = [f"{self.queue}.p{number:02d}" for number in range(self.partitions)]
+        return [self.queue, *cut] if self.queue else []
 
     def version(self) -> str:
         """Return the version that is installed."""
@@ -157,6 +163,29 @@ SMENA_SLICES = replace(
 
 SMENA_ITEMS = replace(SMENA_SLICES, name="smena-item", environment={**SMENA_SLICES.environment, "BENCH_PER": "item"})
 
+_TWO = (*_FLEET, "worker", "--processes", "2", "--threads", str(THREADS))
+
+SMENA_ORDERED = replace(
+    SMENA,
+    module="benchmarks.peers.smena_ordered",
+    queue="smena.bench_ordered",
+    command=_TWO,
+    environment={"SMENA_BOOKS": "benchmarks.peers.smena_ordered"},
+    partitions=32,
+)
+
+SMENA_UNORDERED = replace(
+    SMENA,
+    name="unordered-once",
+    family="limit",
+    module="benchmarks.peers.smena_unordered",
+    queue="smena.bench_unordered",
+    command=_TWO,
+    environment={"SMENA_BOOKS": "benchmarks.peers.smena_unordered"},
+)
+
+SMENA_PLAIN = replace(SMENA, name="unordered-plain", family="like-with-like", command=_TWO)
+
 PROCRASTINATE = System(
     name="procrastinate",
     family="table",
@@ -201,3 +230,4 @@ PUBLISH = tuple(system.plus(BENCH_CONFIRM="1") for system in _SENDERS)
 OUTBOX = (SMENA_RELAY, BARE_RELAY)
 ONCE = (SMENA_ONCE, DRAMATIQ_ONCE, BARE_PSYCOPG)
 CLAIMS = (SMENA_SLICES, SMENA_ITEMS, PROCRASTINATE, PGQUEUER, BARE_CLAIMS)
+PARTITIONS = (SMENA_ORDERED, SMENA_UNORDERED, SMENA_PLAIN)
