@@ -3,8 +3,9 @@
     ./run demo [FILE] [--processes N] [--json] [--keep]
 
 Services, fleet, mail provider and publisher are real processes; this one starts them, kills one worker in
-the middle of its jobs, drains another, waits until all is quiet, and asks a program that believes none of
-them for the verdict. Exit status: 0 the run is good; 1 it is not, with the reasons; 2 it could not be made.
+the middle of its jobs, drains another, has the night's report made while they work, waits until all is quiet,
+and asks a program that believes none of them for the verdict. Exit status: 0 the run is good; 1 it is not, with
+the reasons; 2 it could not be made.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -39,10 +40,28 @@ _VERDICT_S: Final = 600.0
 _STILL_S: Final = 90.0
 """Time without any change after which the run is judged as it stands; longer than any retry's wait."""
 _DRAIN_S: Final = 45.0
+_NIGHT: Final = ("reports.nightly", "--now", "--within", f"{48 * 3600}")
+"""The last night's tick, whenever the demo runs."""
+_ROLES: Final = "relay,archivist,worker"
+"""No scheduler: at three o'clock it would open the report in the middle of the run."""
 _QUIET_LOOKS: Final = 3
 """So many looks in a row must find nothing: a message on its way between two queues is in neither."""
 _CLOSE_LOOK_S: Final = 0.003
 _LOOK_S: Final = 0.2
+
+
+class Report:
+    """The night's report: asked for as a clock outside asks, by the program that ``start`` starts."""
+
+    def __init__(self, start: Callable[[], Program]) -> None:
+        self._start = start
+        self._tick: Program | None = None
+
+    def ask_once(self) -> None:
+        """Ask if that has not been done; raise `Broken` if it has failed."""
+        if self._tick is None:
+            self._tick = self._start()
+        self._tick.require_no_failure()
 
 
 class Demo:
@@ -67,7 +86,8 @@ class Demo:
             fleet = self._start_fleet(ends, env)
             began = time.monotonic()
             publisher = self._start("publisher", ["examples.shop.publisher", str(self._file)], env, ends)
-            self._watch(connection, ends, fleet, publisher)
+            report = Report(lambda: self._start("tick", ["workers.cli", "schedule", "tick", *_NIGHT], env, ends))
+            self._watch(connection, ends, fleet, publisher, report)
             seconds = time.monotonic() - began
             self._say("stopping the fleet and judging")
             publisher.end()
@@ -99,7 +119,7 @@ class Demo:
 
     def _start_fleet(self, ends: ExitStack, env: dict[str, str]) -> Program:
         self._say(f"starting the fleet: relay, archivist, {self._processes} worker processes")
-        fleet = self._start("fleet", ["workers.cli", "up"], env, ends)
+        fleet = self._start("fleet", ["workers.cli", "up", "--roles", _ROLES], env, ends)
         for _ in self._patiently(fleet, _BOOT_S):
             if self._fleet.is_ready():
                 return fleet
@@ -114,7 +134,14 @@ class Demo:
             yield
             time.sleep(0.02)
 
-    def _watch(self, connection: psycopg.Connection[Any], ends: ExitStack, fleet: Program, publisher: Program) -> None:
+    def _watch(
+        self,
+        connection: psycopg.Connection[Any],
+        ends: ExitStack,
+        fleet: Program,
+        publisher: Program,
+        report: Report,
+    ) -> None:
         """Interfere as soon as that can be done, then wait until the run is quiet or stands still."""
         depths = self._stage.queues()
         ends.callback(depths.close)
@@ -127,6 +154,8 @@ class Demo:
                 fleet.require_alive()
                 publisher.require_alive()
                 now = observer.look(publisher)
+                if now.progress.published:  # then all orders are there, which is all that the report is about
+                    report.ask_once()
                 table.show(now)
                 moved = now if now.has_moved_since(moved) else moved
                 quiet_looks = quiet_looks + 1 if now.is_quiet and self._has_interfered(now, moved) else 0

@@ -57,6 +57,11 @@ class Program:
         if self._process.poll() is not None:
             raise Broken(self.complaint(f"ended with {self._process.returncode}"))
 
+    def require_no_failure(self) -> None:
+        """Raise `Broken` if it has ended with another status than 0."""
+        if self._process.poll() not in (None, 0):
+            raise Broken(self.complaint(f"ended with {self._process.returncode}"))
+
     def complaint(self, what: str) -> str:
         """Return a sentence about it with the end of its log."""
         tail = self._log.read_text(encoding="utf-8", errors="replace")[-_TAIL:].strip()

@@ -31,6 +31,8 @@ class Result:
     receipts: int
     stock_moves: int
     order_violations: int
+    reports: int
+    report_groups: int
     amount: str
     killed_running: int
     drained: bool
@@ -51,6 +53,7 @@ class Result:
             f"{self.doubled} doubled": self.doubled == 0,
             f"{self.wrong} with the wrong content": self.wrong == 0,
             f"{self.order_violations} moves of the stock out of their order": self.order_violations == 0,
+            f"{self.reports} summaries of the night's report": self.reports == 1,
             f"{self.left} messages still lie in queues": self.left == 0,
             **self._drills(),
         }
@@ -78,6 +81,7 @@ class Result:
             "accepted": f"{self.accepted:,} jobs; {self.rejected:,} lines refused",
             "took effect": f"{self.effects:,}, {self.mails:,} mails, {self.receipts:,} receipts, {self.amount} charged",
             "stock": f"{self.stock_moves:,} moves, {self.order_violations} out of the file's order",
+            "report": f"{self.reports} summary, {self.report_groups} charts",
             "dead letters": f"{self.dead:,} ({reasons})",
             "lost, doubled, wrong": f"{self.lost}, {self.doubled}, {self.wrong}",
             "killed": f"one worker, in the middle of {self.killed_running} jobs; {self.redelivered:,} jobs came back",

@@ -17,10 +17,10 @@ from smena.amqp import names
 from smena.errors import Refused
 from workers.drills.venue import Venue
 
-BOOKS: Final = "actors.sales,actors.payments,actors.mail,actors.receipts,actors.stock"
+BOOKS: Final = "actors.sales,actors.payments,actors.mail,actors.receipts,actors.stock,actors.reports"
 MIGRATIONS: Final = "actors:migrations"
 QUEUES: Final = (
-    *("sales", "payments", "mail", "receipts"),
+    *("sales", "payments", "mail", "receipts", "reports"),
     *(names.address("stock", partition) for partition in range(STOCK_PARTITIONS)),
 )
 
@@ -52,6 +52,8 @@ class Stage(Venue):
             "SMENA_WORKER_PROCESSES": str(processes),
             "SMENA_SUPERVISOR_STATE_DIR": str(self.state_dir),
             "SMENA_SUPERVISOR_METRICS_PORT": "0",
+            # A report's shard jobs that find nothing free come back after a lease, and the run waits for them.
+            "SMENA_BATCHES_LEASE_S": "3",
             "SMENA_TELEMETRY_LOG_FILE": str(self.event_log),
         }
 

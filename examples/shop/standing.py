@@ -25,6 +25,7 @@ SELECT (SELECT count(*) FROM shop.sales),
        (SELECT count(*) FROM shop.receipts),
        (SELECT count(*) FROM shop.stock_moves),
        (SELECT count(*) FROM smena.key_parked),
+       (SELECT count(*) FROM shop.reports),
        (SELECT count(DISTINCT job_id) FROM smena.dead_letters),
        count(*) FILTER (WHERE actor = 'payments.charge'),
        count(*) FILTER (WHERE actor = 'mail.confirm'),
@@ -49,6 +50,7 @@ class Standing:
     receipts: int = 0
     moves: int = 0
     parked: int = 0
+    reports: int = 0
     dead: int = 0
     charge_jobs: int = 0
     mail_jobs: int = 0
@@ -75,7 +77,7 @@ class Standing:
         all_ended = self.done + self.dead >= 2 * progress.lines + progress.orders + follow_ups
         all_sent = not self.unsent and progress.relayed >= self.charge_jobs + follow_ups
         stirs = self.waiting or self.parked or self.unarchived or self.running or self.is_delayed
-        return progress.published and all_ended and all_sent and not stirs
+        return progress.published and all_ended and all_sent and self.reports > 0 and not stirs
 
     def has_moved_since(self, earlier: Standing) -> bool:
         """Say whether anything was published or has ended since."""
@@ -98,12 +100,13 @@ class Observer:
         self._fleet = fleet
         self._events = events
         self._mails = MailLog(mail_log)
-        self._counts: tuple[int, ...] = (0,) * 10
+        self._counts: tuple[int, ...] = (0,) * 11
         self._count_again_at = 0.0
 
     def look(self, publisher: Program) -> Standing:
         """Return how everything stands now."""
-        sales, charges, receipts, moves, parked, dead, charge_jobs, mail_jobs, receipt_jobs, unsent = self._counted()
+        counted = self._counted()
+        sales, charges, receipts, moves, parked, reports, dead, charge_jobs, mail_jobs, receipt_jobs, unsent = counted
         self._events.read_on()
         return Standing(
             progress=Progress(**json.loads(publisher.last_line() or "{}")),
@@ -113,6 +116,7 @@ class Observer:
             receipts=receipts,
             moves=moves,
             parked=parked,
+            reports=reports,
             dead=dead,
             charge_jobs=charge_jobs,
             mail_jobs=mail_jobs,

@@ -23,7 +23,7 @@ DATA = os.environ.get("SMENA_TEST_DATA")
 REAL = [Path(DATA) / "online-retail-week.csv.gz"] if DATA else []
 FIELDS = {
     *("accepted", "effects", "lost", "doubled", "dead", "dead_by_reason", "rejected", "mails", "receipts", "amount"),
-    *("stock_moves", "order_violations"),
+    *("stock_moves", "order_violations", "reports", "report_groups"),
     *("killed_running", "redelivered", "repeats_absorbed", "seconds", "rate", "latency_ms"),
 }
 
@@ -91,6 +91,8 @@ def test_every_accepted_job_takes_effect_once_though_a_worker_is_killed(
     assert Decimal(result["amount"]) > 0
     assert result["stock_moves"] > result["accepted"] / 2, "each line that was accepted moved the stock"
     assert result["order_violations"] == 0
+    assert result["reports"] == 1
+    assert result["report_groups"] > 10
     assert those_of(tmp_path) == []
 
 

@@ -36,6 +36,8 @@ CREATE TABLE shop.stock (stock_code text, moves int, level bigint);
 CREATE TABLE shop.stock_moves (
     line_number bigint, stock_code text, nth int, quantity int, level bigint, job_id text
 );
+CREATE TABLE shop.report_groups (report text, customers text, invoices int, amount numeric, chart bytea, sha256 text);
+CREATE TABLE shop.reports (report text, groups int, failed int, invoices bigint, amount numeric);
 CREATE SCHEMA smena;
 CREATE TABLE smena.dead_letters (job_id text, actor text, reason text, body bytea);
 INSERT INTO shop.sales VALUES
@@ -46,6 +48,12 @@ INSERT INTO shop.stock VALUES ('85123A', 2, -5), ('71053', 1, -2), ('22633', 1, 
 INSERT INTO shop.stock_moves VALUES
     (1, '85123A', 1, 6, -6, 't1'), (2, '71053', 1, 2, -2, 't2'), (3, '22633', 1, 1, -1, 't3'),
     (5, '85123A', 2, -1, -5, 't5');
+INSERT INTO shop.report_groups
+    SELECT 'night', customers, 1, amount, chart, encode(sha256(chart), 'hex')
+    FROM (SELECT decode('89504e470d0a1a0a', 'hex') AS chart) AS charts,
+         (VALUES ('none', 0.0), ((abs(hashtext('17850')) % 50)::text, 22.082),
+                 ((abs(hashtext('13047')) % 50)::text, -1.85)) AS sums (customers, amount);
+INSERT INTO shop.reports VALUES ('night', 3, 0, 3, 20.232);
 INSERT INTO shop.charges VALUES
     ('536365', 2, 22.082, 'c1'), ('536366', 1, 0.0, 'c2'), ('C536367', 1, -1.85, 'c3');
 INSERT INTO smena.dead_letters VALUES
@@ -123,6 +131,8 @@ def test_a_perfect_run_holds(judged: Callable[..., Verdict]) -> None:
         receipts=3,
         stock_moves=4,
         order_violations=0,
+        reports=1,
+        report_groups=3,
         amount="20.232",
     )
     assert verdict.holds
@@ -167,6 +177,21 @@ def test_a_perfect_run_holds(judged: Callable[..., Verdict]) -> None:
             """INSERT INTO smena.dead_letters VALUES
                ('t2', 'stock.apply', 'unexpected', '{"args": [{"line": 2}], "kwargs": {}}')""",
             0, 0, 1, "stock_died_without_cause 2",
+        ),
+        ("DELETE FROM shop.reports", 1, 0, 0, "report_missing summary"),
+        ("INSERT INTO shop.reports SELECT * FROM shop.reports", 0, 1, 0, "report_doubled night"),
+        ("UPDATE shop.reports SET amount = 20.23", 0, 0, 1, "report_wrong night"),
+        ("UPDATE shop.reports SET failed = 1", 0, 0, 1, "report_wrong night"),
+        ("DELETE FROM shop.report_groups WHERE customers = 'none'", 1, 0, 0, "report_group_missing none"),
+        (
+            "INSERT INTO shop.report_groups SELECT * FROM shop.report_groups WHERE customers = 'none'",
+            0, 1, 0, "report_group_doubled none",
+        ),
+        ("UPDATE shop.report_groups SET amount = 1 WHERE customers = 'none'", 0, 0, 1, "report_group_wrong none"),
+        ("UPDATE shop.report_groups SET sha256 = '' WHERE customers = 'none'", 0, 0, 1, "report_group_wrong none"),
+        (
+            "INSERT INTO smena.dead_letters VALUES ('n', 'reports.summarise', 'unexpected', '{}')",
+            0, 0, 1, "report_died_without_cause n",
         ),
         (
             "INSERT INTO smena.dead_letters VALUES ('z', NULL, 'undecodable', '')",

@@ -31,6 +31,8 @@ VERDICT: dict[str, Any] = {
     "receipts": 2,
     "stock_moves": 5,
     "order_violations": 0,
+    "reports": 1,
+    "report_groups": 3,
     "amount": "12.340",
     "findings": {},
     "examples": [],
@@ -65,6 +67,7 @@ def test_a_good_run_has_no_faults() -> None:
         ({"redelivered": 0}, "nothing came back"),
         ({"drained": False}, "no worker was drained"),
         ({"order_violations": 2}, "2 moves of the stock out of their order"),
+        ({"reports": 0}, "0 summaries of the night's report"),
         ({"left": 3}, "3 messages still lie in queues"),
     ],
 )
@@ -92,7 +95,8 @@ def standing(**facts: Any) -> Standing:
     progress = Progress(lines=3, orders=1, relayed=2, published=True)
     return Standing(
         progress=progress,
-        **{"sales": 2, "moves": 3, "charges": 1, "mails": 1, "dead": 1, "charge_jobs": 1, "mail_jobs": 1} | facts,
+        **{"sales": 2, "moves": 3, "reports": 1, "charges": 1, "mails": 1, "dead": 1, "charge_jobs": 1, "mail_jobs": 1}
+        | facts,
     )
 
 
@@ -102,6 +106,7 @@ def test_a_run_is_quiet_when_all_has_ended_and_nothing_waits_anywhere() -> None:
         assert not standing(**{stir: 1}).is_quiet
     assert not standing(sales=1).is_quiet
     assert not standing(moves=2).is_quiet
+    assert not standing(reports=0).is_quiet
     assert not replace(standing(), progress=Progress(lines=3, orders=1, relayed=2)).is_quiet
     assert not replace(standing(), progress=Progress(lines=3, orders=1, relayed=1, published=True)).is_quiet
 

@@ -7,7 +7,8 @@ address. It parses the input itself (`sales_file`), copies what parses into scra
 content: each line's quantity and amount, each invoice's lines and amount, one accepted mail for each
 charged invoice that names a customer, one whole receipt image for each invoice, that says what was charged and
 whose hash its row holds, and for each dead letter whether its line deserved it. Of each stock code the moves must be
-the file's lines, each once and in the file's order, and every level the sum of what came before.
+the file's lines, each once and in the file's order, and every level the sum of what came before. The night's report
+must have one summary, and one row for each group of customers with a chart that has its hash, all of the file's sums.
 
 Exit status: 0 the run holds; 1 it does not, and every kind of finding is named; 2 it cannot be judged.
 """
@@ -49,6 +50,8 @@ class Verdict:
     receipts: int
     stock_moves: int
     order_violations: int
+    reports: int
+    report_groups: int
     amount: str
     findings: dict[str, int] = field(default_factory=dict)
     examples: list[str] = field(default_factory=list)
@@ -69,7 +72,7 @@ def judge(connection: psycopg.Connection[Any], sales: Path, mail_log: Path, rece
         _copy_rows(cursor, "COPY drawn FROM STDIN", drawn_receipts(receipts))
         _copy_deaths(connection, cursor)
         cursor.execute(ledger_sql.EXPECTED_INVOICES)
-        [(accepted, effects, dead, mails, drawn, moves, amount)] = cursor.execute(ledger_sql.NUMBERS).fetchall()
+        numbers = _named(cursor.execute(ledger_sql.NUMBERS))
         reasons = cursor.execute(ledger_sql.DEAD_BY_REASON).fetchall()
         cursor.execute(ledger_sql.FINDINGS)
         findings = dict(cursor.execute(ledger_sql.FINDINGS_BY_KIND).fetchall())
@@ -82,17 +85,17 @@ def judge(connection: psycopg.Connection[Any], sales: Path, mail_log: Path, rece
         wrong=sum(findings.values()) - lost - doubled - violations,
         findings=findings,
         examples=[f"{kind} {key}" for kind, key in examples],
-        accepted=accepted,
-        effects=effects,
-        dead=dead,
         dead_by_reason=dict(reasons),
         rejected=rejected,
-        mails=mails,
-        receipts=drawn,
-        stock_moves=moves,
         order_violations=violations,
-        amount=f"{amount:f}",
+        **numbers,
     )
+
+
+def _named(answer: psycopg.Cursor[Any]) -> dict[str, Any]:
+    """Return the one row by its columns' names, which are those of the verdict."""
+    [row] = answer.fetchall()
+    return dict(zip([column.name for column in answer.description or ()], row, strict=True))
 
 
 def _ending(word: str, findings: dict[str, int]) -> int:

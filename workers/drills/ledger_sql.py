@@ -1,8 +1,9 @@
 """The ledger's questions to the database, over its own scratch tables.
 
 `sold`, `taken_mails`, `drawn` and `died` hold what the input, the mail provider, the receipts' files and the dead
-letters say; `invoiced` adds `sold` up, and `moved` says how the stock moved, code by code, in the order in which that
-took effect. Dead letters are counted by job id; what one was about is read from its own message.
+letters say; `invoiced` adds `sold` up, and `grouped` adds `invoiced` up by the customers' groups of the report. `moved`
+says how the stock moved, code by code, in the order in which that took effect. Dead letters are counted by job id; what
+one was about is read from its own message.
 """
 
 from __future__ import annotations
@@ -36,10 +37,19 @@ SELECT line_number, stock_code, quantity, level, nth,
            AS latest_before
 FROM shop.stock_moves
 WINDOW story AS (PARTITION BY stock_code ORDER BY nth ROWS UNBOUNDED PRECEDING);
+CREATE TEMP TABLE grouped ON COMMIT DROP AS
+SELECT coalesce((abs(hashtext(customer)::bigint) % 50)::text, 'none') AS customers,
+       count(*) AS invoices,
+       sum(amount) AS amount
+FROM invoiced GROUP BY 1;
+CREATE TEMP TABLE charted ON COMMIT DROP AS
+SELECT customers, invoices, amount,
+       substring(chart FOR 8) = decode('89504e470d0a1a0a', 'hex') AND encode(sha256(chart), 'hex') = sha256 AS is_whole
+FROM shop.report_groups;
 CREATE INDEX ON moved (line_number);
 CREATE INDEX ON died (actor, subject);
 CREATE INDEX ON drawn (path);
-ANALYZE sold, invoiced, moved, taken_mails, drawn, died;
+ANALYZE sold, invoiced, moved, grouped, taken_mails, drawn, died;
 """
 
 DEAD_LETTERS: Final = "SELECT job_id, actor, reason, body FROM smena.dead_letters"
@@ -58,13 +68,15 @@ WITH effects AS (
     FROM shop.charges AS charge JOIN invoiced USING (invoice)
     WHERE (charge.lines, charge.amount) = (invoiced.lines, invoiced.amount)
 )
-SELECT (SELECT count(*) FROM sold) + (SELECT count(*) FROM invoiced),
-       (SELECT count(DISTINCT job_id) FROM effects),
-       (SELECT count(DISTINCT job_id) FROM died),
-       (SELECT count(*) FROM taken_mails),
-       (SELECT count(*) FROM drawn),
-       (SELECT count(DISTINCT line_number) FROM moved),
-       (SELECT coalesce(sum(amount), 0) FROM shop.charges)
+SELECT (SELECT count(*) FROM sold) + (SELECT count(*) FROM invoiced) AS accepted,
+       (SELECT count(DISTINCT job_id) FROM effects) AS effects,
+       (SELECT count(DISTINCT job_id) FROM died) AS dead,
+       (SELECT count(*) FROM taken_mails) AS mails,
+       (SELECT count(*) FROM drawn) AS receipts,
+       (SELECT count(DISTINCT line_number) FROM moved) AS stock_moves,
+       (SELECT count(*) FROM shop.reports) AS reports,
+       (SELECT count(*) FROM charted WHERE is_whole) AS report_groups,
+       (SELECT coalesce(sum(amount), 0)::text FROM shop.charges) AS amount
 """
 
 FINDINGS: Final = """
@@ -153,9 +165,30 @@ WHERE (stock.moves, stock.level) IS DISTINCT FROM (expected.moves, expected.leve
 UNION ALL
 SELECT 'stock_died_without_cause', subject FROM died WHERE actor = 'stock.apply'
 UNION ALL
+SELECT 'report_missing', 'summary' WHERE NOT EXISTS (SELECT FROM shop.reports)
+UNION ALL
+(SELECT 'report_doubled', report FROM shop.reports ORDER BY report OFFSET 1)
+UNION ALL
+SELECT 'report_wrong', report
+FROM shop.reports,
+     (SELECT count(*) AS groups, sum(invoices) AS invoices, sum(amount) AS amount FROM grouped) AS whole
+WHERE (reports.groups, failed, reports.invoices, reports.amount)
+      IS DISTINCT FROM (whole.groups, 0, coalesce(whole.invoices, 0), coalesce(whole.amount, 0))
+UNION ALL
+SELECT 'report_group_missing', customers FROM grouped WHERE customers NOT IN (SELECT customers FROM charted)
+UNION ALL
+SELECT 'report_group_doubled', customers FROM charted GROUP BY customers HAVING count(*) > 1
+UNION ALL
+SELECT 'report_group_wrong', customers
+FROM charted LEFT JOIN grouped USING (customers)
+WHERE (charted.invoices, charted.amount, is_whole) IS DISTINCT FROM (grouped.invoices, grouped.amount, true)
+UNION ALL
+SELECT 'report_died_without_cause', job_id FROM died WHERE actor LIKE 'reports.%'
+UNION ALL
 SELECT 'unknown_died', job_id
 FROM died
-WHERE actor NOT IN ('sales.record', 'payments.charge', 'mail.confirm', 'receipts.render', 'stock.apply')
+WHERE actor NOT LIKE 'reports.%'
+  AND actor NOT IN ('sales.record', 'payments.charge', 'mail.confirm', 'receipts.render', 'stock.apply')
 """
 
 FINDINGS_BY_KIND: Final = "SELECT kind, count(*) FROM findings GROUP BY kind ORDER BY kind"
