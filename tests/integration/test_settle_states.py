@@ -70,6 +70,19 @@ def test_p12_whichever_word_with_postgresql_is_lost_every_job_comes_to_its_end(s
     assert after > 15
 
 
+def test_p12_what_the_broker_does_not_take_in_time_is_sent_again_and_acked_only_then(settle_database: str) -> None:
+    with new_world() as world:
+        jobs = [world.send(["fail", "done"], copies=1) for _ in range(3)]
+        post = world.posts[0]
+        post.publishing.block(blocked=True)
+        world.cycle(0)
+        world.pass_time(Amqp().publish_timeout_s + 1)
+        world.cycle(0)
+        assert len(jobs) == post.process.settler.waiting()
+        world.heal()
+        world.check_end()
+
+
 def is_lost(after: int, lost: str) -> bool:
     """Play the scenario and lose a word of it; say whether it had so many."""
     with new_world() as world:
