@@ -207,6 +207,8 @@ SELECT number FROM dead
 def _refuse(actor: Actor[..., Any], then: Actor[..., Any] | None) -> None:
     if actor.is_async:
         raise Misused("the actor of a batch is a plain function, not async", actor=actor.name)
+    if actor.partitions is not None:
+        raise Misused("a batch's items have no order, so an ordered actor (partition_by) has none", actor=actor.name)
     if then is not None:
         then.arguments.travelling((), {"batch": 1, "total": 1, "done": 1, "dead": 0})
 

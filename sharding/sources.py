@@ -33,7 +33,7 @@ OPEN_S: Final = 2.0
 """Time after which one COPY gives way to the next, for the server bounds a statement's time."""
 
 _ROW: Final = "smena_row"
-"""What a row of the caller's query is called; a column of that name would hide it."""
+"""What a row of the caller's query is called; see `_row_beside`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +81,17 @@ def _written(connection: sa.Connection, batch: int, query: Query) -> int:
     names = list(asked.keys())
     if len(set(names)) < len(names):
         raise Misused("two columns of the query have one name", columns=", ".join(names))
-    item, alias = f"row_to_json({_ROW})", _ROW
+    row = _row_beside(names)
+    item, alias = f"row_to_json({row})", row
     if len(names) == 1:
-        item, alias = f"coalesce(to_json({_ROW}.item), 'null')", f"{_ROW}(item)"
+        item, alias = f"coalesce(to_json({row}.item), 'null')", f"{row}(item)"
     numbered = f"SELECT {batch:d}, row_number() OVER () - 1, {item} FROM ({text}\n) AS {alias}"  # noqa: S608
     insert = f"INSERT INTO smena.batch_items (batch, number, item) {numbered}"
     return connection.exec_driver_sql(insert, execution_options=as_it_is).rowcount
 
 
 def _selected(batch: int, query: sa.Select[Any] | sa.CompoundSelect[Any]) -> sa.Insert:
-    rows = query.subquery(_ROW)
+    rows = query.subquery(_row_beside(query.selected_columns.keys()))
     columns = list(rows.c)
     nothing: sa.ColumnClause[Any] = sa.literal_column("CAST('null' AS json)")
     only = sa.func.coalesce(sa.func.to_json(columns[0]), nothing)
@@ -98,6 +99,14 @@ def _selected(batch: int, query: sa.Select[Any] | sa.CompoundSelect[Any]) -> sa.
     number = sa.func.row_number().over() - 1
     numbered = sa.select(sa.literal(batch, sa.BigInteger), number, item).select_from(rows)
     return batch_items.insert().from_select(["batch", "number", "item"], numbered)
+
+
+def _row_beside(columns: Iterable[str]) -> str:
+    """Return a name for the row, which a column of that name would hide."""
+    taken, row = set(columns), _ROW
+    while row in taken:
+        row += "_"
+    return row
 
 
 def _copy(driver: psycopg.Connection[Any], batch: int, items: Iterator[Any], travelling: Travelling) -> int:

@@ -103,6 +103,11 @@ def test_what_cannot_be_a_batch_is_refused_with_its_reason(arguments: tuple[str,
     assert told in ended.output
 
 
+def test_the_items_of_a_batch_that_is_not_there_are_no_empty_list(database: Database) -> None:
+    ended = run("batch", "items", "99")
+    assert (ended.exit_code, "no such batch" in ended.output) == (1, True)
+
+
 @pytest.mark.parametrize("command", ["batch status 1", "schedule list", "dead list", "partition keys", "outbox list"])
 def test_a_database_without_tables_is_told_of_in_a_sentence(
     empty_database_url: str, monkeypatch: pytest.MonkeyPatch, command: str

@@ -140,6 +140,7 @@ def retry(batch_id: int) -> None:
 def items(batch_id: int, state: batches.State, after: int, limit: int, *, as_json: bool) -> None:
     """List items in one state; the dead with their reason. With --json the items themselves too."""
     with _database() as database, database.session() as session:
+        batches.status(session, batch_id)
         found = list(batches.items(session, batch_id, state, after=after, limit=limit))
     if as_json:
         click.echo(json.dumps([asdict(item) for item in found]))

@@ -106,6 +106,11 @@ def ended(batch: int, total: int, done: int, dead: int) -> None:
     """Hear of the end."""
 
 
+@book.actor(queue="works-in-order", partition_by=lambda number: number)
+def in_order(number: int) -> None:
+    """Take one of a key at a time."""
+
+
 @book.actor(queue="works")
 async def awaits(number: int) -> None:
     """Take one item on the event loop."""

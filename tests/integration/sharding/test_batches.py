@@ -87,6 +87,8 @@ def test_items_are_held_against_the_annotations_before_anything_is_written(datab
         session.rollback()
     with database.session() as session, pytest.raises(Misused, match="async"):
         batches.open(session, book.awaits, [1])
+    with database.session() as session, pytest.raises(Misused, match="no order"):
+        batches.open(session, book.in_order, [1])
     with database.session() as session, pytest.raises(Misused, match="many items"):
         batches.open(session, book.each, "abc")
 
@@ -194,6 +196,7 @@ def test_a_query_is_taken_as_its_text_stands(database: Database) -> None:
         "SELECT ':a %s' AS x -- why": ":a %s",
         "SELECT NULL": None,
         "SELECT 1 AS source, 2 AS _;": {"source": 1, "_": 2},
+        "SELECT 1 AS smena_row, 2 AS smena_row_": {"smena_row": 1, "smena_row_": 2},
     }
     for text, item in queries.items():
         batch = opened(database, batches.Query(text), actor=book.anything)
