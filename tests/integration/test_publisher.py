@@ -1,4 +1,4 @@
-"""The publisher accepts each line once, each invoice with its charge, and sends every twentieth twice."""
+"""The publisher accepts each line once and in order, each invoice with its charge, and sends every twentieth twice."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,15 @@ import pytest
 from pika.exceptions import ChannelClosedByBroker
 
 from examples.shop.make_retail import Maker
+from examples.shop.publisher import STOCK_PARTITIONS
 from smena.amqp import names
+from smena.keyspace import partition_of
 from smena.store import migrations
-from tests.fixtures.eventually import eventually
+from tests.fixtures.eventually import PATIENCE_S, eventually
 
 Publisher = Callable[[Path], Any]
+NOT_FOUND = 404
+STOCK = [names.address("stock", partition) for partition in range(STOCK_PARTITIONS)]
 
 
 @pytest.fixture
@@ -38,9 +43,10 @@ def broker(amqp_url: str, unique: str) -> Iterator[Any]:
     connection = pika.BlockingConnection(pika.URLParameters(amqp_url))
     yield connection
     fresh = connection.channel()
-    for queue in ("sales", "payments", "mail"):
-        fresh.queue_delete(names.work_queue(unique, queue))
+    for queue in ("sales", "payments", "mail", "stock"):
         fresh.queue_delete(names.dead_queue(unique, queue))
+    for queue in ("sales", "payments", "mail", *STOCK):
+        fresh.queue_delete(names.work_queue(unique, queue))
     connection.close()
 
 
@@ -82,17 +88,33 @@ def published(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 def take(broker: Any, queue: str, count: int) -> list[dict[str, Any]]:
     """Take that many messages off a queue, and see that there are no more."""
+    channel = broker.channel()
 
     def one() -> dict[str, Any] | None:
+        nonlocal channel
         try:
-            _, properties, body = broker.channel().basic_get(queue, auto_ack=True)
-        except ChannelClosedByBroker:  # the queue is not there yet
-            return None
+            _, properties, body = channel.basic_get(queue, auto_ack=True)
+        except ChannelClosedByBroker as closed:
+            channel = broker.channel()
+            if closed.reply_code != NOT_FOUND:
+                raise
+            return None  # the queue is not there yet
         return None if body is None else {**json.loads(body), "id": properties.message_id}
 
     messages = [eventually(one) for _ in range(count)]
     assert one() is None
+    channel.close()
     return [message for message in messages if message is not None]
+
+
+def in_order(broker: Any, queue: str, count: int) -> list[dict[str, Any]]:
+    """Take that many moves off a partition; it gives its messages to one consumer alone, and to nobody who asks."""
+    channel = broker.channel()
+    arriving = channel.consume(queue, auto_ack=True, inactivity_timeout=PATIENCE_S)
+    bodies = [body for _, _, body in islice(arriving, count)]
+    channel.cancel()
+    channel.close()
+    return [json.loads(body)["args"][0] for body in bodies]
 
 
 def test_a_file_is_published_whole(
@@ -111,6 +133,14 @@ def test_a_file_is_published_whole(
         assert Counter(times.values()) == {1: lines - lines // 20, 2: lines // 20}
         assert {message["actor_name"] for message in messages} == {"sales.record"}
         assert set(messages[0]["args"][0]) == {"number", "invoice", "stock_code", "quantity", "unit_price"}
+
+        every = sorted((message["args"][0] for message in messages), key=lambda line: line["number"])
+        for partition, queue in enumerate(STOCK):
+            of_partition = [line for line in every if partition_of(line["stock_code"], STOCK_PARTITIONS) == partition]
+            moves = in_order(broker, names.work_queue(unique, queue), len(of_partition))
+            assert [(move["line"], move["stock_code"], move["quantity"]) for move in moves] == [
+                (line["number"], line["stock_code"], line["quantity"]) for line in of_partition
+            ], "in the file's order"
 
         sold = {message["id"]: message["args"][0] for message in messages}.values()
         amount = sum(line["quantity"] * Decimal(line["unit_price"]) for line in sold)
@@ -140,9 +170,8 @@ def test_a_second_run_places_no_order_twice(
     assert first["orders"] > 0
     assert (second["lines"], second["orders"]) == (first["lines"], 0)
     assert shop.execute("SELECT count(*) FROM smena.outbox").fetchone() == (first["orders"],)
-    take(
-        broker, names.work_queue(unique, "sales"), first["lines"] + first["copies"] + second["lines"] + second["copies"]
-    )
+    lines = first["lines"]
+    take(broker, names.work_queue(unique, "sales"), 2 * (lines + lines // 20))
 
 
 def test_an_unreadable_file_is_one_sentence_and_nothing_is_sent(publisher: Publisher, tmp_path: Path) -> None:
