@@ -3,7 +3,7 @@
 `python -m tests.proofs [ID…]` reads `tests/proofs.toml`. First every named test must pass as the tree is; then, for
 each entry, the lines `guard` in `file` are replaced by `without`, and the named test must fail. A test that cannot be
 collected, that errors outside its body or that hangs proves nothing. Exit status 0 only if every guard was missed.
-Two places, each with a copy of the tree and services of its own, work side by side: tests wait more than they work.
+Three places, each with a copy of the tree and services of its own, work side by side: tests wait more than they work.
 """
 
 import os
@@ -26,7 +26,7 @@ from workers.local.services import LocalServices
 ROOT: Final = Path(__file__).resolve().parent.parent
 _TABLE: Final = "tests/proofs.toml"
 _RUN_S: Final = 300.0
-_PLACES: Final = 2
+_PLACES: Final = 3
 _PATIENCE_S: Final = "15"
 """What a test may wait for where it is meant to fail; it passed with a guard in well under this."""
 _PYTEST: Final = ("-P", "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--tb=short")
