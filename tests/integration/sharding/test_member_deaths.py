@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 import pytest
@@ -62,7 +62,7 @@ def test_p37_a_frozen_and_a_killed_member_s_partitions_are_owned_again_and_nothi
     eventually(lambda: sorted(shares(connection).values()) == [2, 3, 3])
     eventually(lambda: connection.execute("SELECT count(DISTINCT owner) FROM written").fetchone() == (3,))
 
-    os.kill(members["a"].pid, signal.SIGSTOP)
+    eventually(lambda: _is_frozen_in_mid_write(connection, members["a"]))
     began_s = time.monotonic()
     eventually(lambda: shares(connection) == {"b": COUNT // 2, "c": COUNT // 2})
     assert time.monotonic() - began_s < LEASE_S + 1.0 + SLACK_S
@@ -78,6 +78,22 @@ def test_p37_a_frozen_and_a_killed_member_s_partitions_are_owned_again_and_nothi
     assert time.monotonic() - began_s < LEASE_S + 1.0 + SLACK_S
     eventually(lambda: _written_under_newest_terms(connection))
     assert _stale_writes(connection) == []
+
+
+def _is_frozen_in_mid_write(connection: psycopg.Connection[Any], member: Process) -> bool:
+    """Freeze member a; let it go on again where none of its writes has still to pass the fence."""
+    os.kill(member.pid, signal.SIGSTOP)
+    eventually(lambda: _sessions_of_a(connection, "state = 'active'") == 0)
+    if _sessions_of_a(connection, "state = 'idle in transaction' AND query LIKE '%pg_sleep%'"):
+        return True
+    os.kill(member.pid, signal.SIGCONT)
+    return False
+
+
+def _sessions_of_a(connection: psycopg.Connection[Any], condition: LiteralString) -> int:
+    asked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'a' AND "
+    ((count,),) = connection.execute(asked + condition).fetchall()
+    return int(count)
 
 
 def _written_under_newest_terms(connection: psycopg.Connection[Any]) -> bool:
