@@ -1,6 +1,10 @@
 """The proxy does to a connection what its verbs say."""
 
+import asyncio
+import contextlib
+import gc
 import socket
+import threading
 import time
 from collections.abc import Callable
 
@@ -74,3 +78,19 @@ def test_a_refusing_proxy_resets_new_connections(line: tuple[TcpProxy, socket.so
         proxy.refuse()
         with pytest.raises(ConnectionError), socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as other:
             eventually(lambda: ping(other) == b"never")
+
+
+def test_a_proxy_that_stops_leaves_no_socket_open_of_those_that_come() -> None:
+    """A socket left open is a warning when it is collected, and so a failure."""
+    with socket.create_server(("127.0.0.1", 0)) as server, contextlib.ExitStack() as comers:
+        proxy = TcpProxy(*server.getsockname())
+        proxy.start()
+        held = threading.Event()
+        proxy._loop.call_soon_threadsafe(held.wait)
+        for _ in range(50):  # all are taken in the step of the loop before that in which the proxy begins to stop
+            comers.enter_context(socket.create_connection(("127.0.0.1", proxy.port), timeout=10))
+        closing = asyncio.run_coroutine_threadsafe(proxy._close(), proxy._loop)
+        held.set()
+        closing.result(timeout=60)
+        proxy.stop()
+    gc.collect()
