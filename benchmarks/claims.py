@@ -5,9 +5,9 @@ items, until the batch is complete, by the database's clock; leases and terms ar
 a slice (``smena``) and one for each item (``smena-item``), and both once more while a snapshot is held from before the
 first item to after the last. The limit sends the same statements from two bare psycopg processes and calls nobody.
 
-The peers keep a row for each job. They get a twentieth of the items: their rate does not grow with the number. A round
-counts only if every item took effect and nothing is left. One more round has its workers killed half way and must lose
-nothing.
+The peers keep a row for each job. They get a twentieth of the items: their rate does not grow with the number. With how
+many jobs at a time each is best is tried first. A round counts only if every item took effect and nothing is left. One
+more round has its workers killed half way and must lose nothing.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ BARS = (
 )
 
 _PEERS_SHARE: Final = 20
+_TRIALS_SHARE: Final = 4
+_PEERS_FEWEST: Final = 200
+_PEERS_WARM: Final = 200
 _OPEN_S: Final = 100.0
 _WARM: Final = 2000
 _KILLED_TIMES: Final = 4
@@ -52,7 +55,9 @@ def measure(systems: Sequence[System], ground: Ground, jobs: int, rounds: int) -
     racers: list[Racer] = entrants(systems, ground, jobs)
     for racer in racers:
         if racer.system.family == "table":
-            racer.jobs = max(200, jobs // _PEERS_SHARE)
+            racer.jobs = max(_PEERS_FEWEST, jobs // _PEERS_SHARE)
+            trial = max(_PEERS_FEWEST, racer.jobs // _TRIALS_SHARE)
+            racer.choose_prefetch(lambda concurrency: _peers_rate(racer, trial, concurrency))  # noqa: B023
     for number in range(rounds):
         for racer in racers:
             racer.play_round(number, lambda: _round(racer))  # noqa: B023 (called at once)
@@ -82,7 +87,7 @@ def _ratios(figures: dict[str, dict[str, float]]) -> dict[str, float | None]:
 
 def _round(racer: Racer) -> dict[str, float]:
     if racer.system.family == "table":
-        return {"rate": _peers_rate(racer)}
+        return {"rate": _peers_rate(racer, racer.jobs, racer.prefetch)}
     found = {"rate": _rate(racer)}
     with _held_snapshot(racer.ground):
         found["held"] = _rate(racer)
@@ -165,23 +170,23 @@ def _held_snapshot(ground: Ground) -> Iterator[None]:
 # --- peers ----------------------------------------------------------------------------------------
 
 
-def _peers_rate(racer: Racer) -> float:
-    proof = Proof(racer.ground.folder / f"{racer.system.name}.proof", racer.jobs)
+def _peers_rate(racer: Racer, jobs: int, concurrency: int | None) -> float:
+    proof = Proof(racer.ground.folder / f"{racer.system.name}.proof", max(jobs, _PEERS_WARM))
     try:
         said = _call(racer, proof, "prepare", 0)
         with racer.ground.database() as connection:
             connection.autocommit = True
             connection.execute(said["forget"].encode())
-            with worker(racer.system, racer.ground, proof.path) as process:
-                _call(racer, proof, "open", 200)
+            with worker(racer.system, racer.ground, proof.path, concurrency) as process:
+                _call(racer, proof, "open", _PEERS_WARM)
                 wait_for(lambda: _one(connection, said["left"]) == 0, "jobs are left", process)
-                began_at = float(_call(racer, proof, "open", racer.jobs)["began_at"])
+                began_at = float(_call(racer, proof, "open", jobs)["began_at"])
                 wait_for(lambda: _one(connection, said["left"]) == 0, "jobs are left", process)
                 seconds = time.time() - began_at
-        _prove(racer, proof, racer.jobs)
+        _prove(racer, proof, jobs)
     finally:
         proof.close()
-    return racer.jobs / seconds
+    return jobs / seconds
 
 
 def _call(racer: Racer, proof: Proof, what: str, count: int) -> dict[str, Any]:

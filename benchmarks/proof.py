@@ -76,9 +76,20 @@ class Proof:
         times = [time for time in self._sheet.started if time]
         return max(times) - min(times)
 
-    def starts(self) -> list[float]:
-        """Return when each id started; zero where it has not."""
-        return list(self._sheet.started)
+    def starts(self, first: int = 0, most: int | None = None) -> list[float]:
+        """Return, for ``most`` ids from ``first`` on, when each started; zero where it has not."""
+        return list(self._sheet.started[first : None if most is None else first + most])
+
+    def waiting(self) -> int:
+        """Return how many ids noted as sent have not started; the last batch, which may be cut short, aside."""
+        last = max(self._sheet.sent)
+        return sum(
+            0 < sent < last and not started for sent, started in zip(self._sheet.sent, self._sheet.started, strict=True)
+        )
+
+    def first_not_started(self) -> int:
+        """Return the lowest id that has not started, or the number of ids."""
+        return next((job for job, started in enumerate(self._sheet.started) if not started), self.ids)
 
     def latencies_s(self, first: int = 0) -> list[float]:
         """Return, for ids from ``first`` on, the times from send to start."""

@@ -2,7 +2,8 @@
 
 A member is a worker process of its own, and jobs come all the time. A time runs from what happens to the member (of one
 that joins: from its first heartbeat) until by the database's word every partition has an owner that lives and all have
-their share, and a job of each has started after that. No more partitions must have moved than had to.
+their share, and a job of each has started after that. No more partitions must have moved than had to, and in the end
+every job must have started.
 """
 
 from __future__ import annotations
@@ -43,9 +44,12 @@ _RATE: Final = 500
 """Jobs a second, so that a job of each partition comes every tenth of a second or so."""
 
 _ROUND_S: Final = 120
+_LOOKED_AT: Final = 30_000
+"""Jobs among which one of each partition is sought: those of a minute; more would cost the workers their processor."""
+
 _PARTITION: Final = [partition_of(key, PARTITIONS) for key in range(KEYS)]
 _OWNERS: Final = b"""
-SELECT CAST(right(name, 3) AS int), owner FROM smena.leases
+SELECT CAST(right(name, 3) AS int), owner, term FROM smena.leases
 WHERE name LIKE 'partition:bench_ordered:%' AND owner IS NOT NULL AND expires_at > clock_timestamp()
 """
 _MEMBERS: Final = b"""
@@ -53,7 +57,8 @@ SELECT member FROM smena.members
 WHERE group_name = 'bench_ordered' AND NOT leaving AND expires_at > clock_timestamp()
 """
 
-Owners = dict[int, str]
+Owners = dict[int, tuple[str, int]]
+"""Of each partition that is owned: by whom, and under which term."""
 
 
 def worst(ground: Ground, rounds: int) -> dict[str, float | None]:
@@ -65,15 +70,16 @@ def worst(ground: Ground, rounds: int) -> dict[str, float | None]:
             ground.database() as connection,
             _member(ground, proof, "stays"),
             _member(ground, proof, "stays-too"),
-            sender(SMENA_ORDERED, ground, proof, "paced", proof.ids, _RATE),
         ):
             connection.autocommit = True
             stage = _Stage(ground, proof, connection)
-            stage.shared(2, time.monotonic())
-            for _ in range(rounds):
-                for name, seconds in _round(stage):
-                    found[name] = max(seconds, found.get(name) or 0.0)
+            with sender(SMENA_ORDERED, ground, proof, "paced", proof.ids, _RATE):
+                stage.shared(2, time.monotonic())
+                for _ in range(rounds):
+                    for name, seconds in _round(stage):
+                        found[name] = max(seconds, found.get(name) or 0.0)
             found["needless_moves"] = float(stage.needless_moves)
+            wait_for(lambda: not proof.waiting(), "jobs are lost")
         order.check(proof)
     finally:
         proof.close()
@@ -123,35 +129,40 @@ class _Stage:
         """Wait until so many members share all partitions and work them; return the seconds since ``began_s``."""
         wait_for(lambda: _are_even(self._owners(), members), f"{members} members do not share the partitions")
         owned_s = time.monotonic()
-        wait_for(lambda: len(self._worked_since(owned_s)) == PARTITIONS, "not all partitions are worked")
-        return max(self._worked_since(owned_s).values()) - began_s
+        waiting = self.proof.first_not_started()
+        wait_for(lambda: len(self._worked_since(owned_s, waiting)) == PARTITIONS, "not all partitions are worked")
+        return max(self._worked_since(owned_s, waiting).values()) - began_s
 
-    def _worked_since(self, since_s: float) -> dict[int, float]:
-        """Return when each partition's first job since then started."""
+    def _worked_since(self, since_s: float, waiting: int) -> dict[int, float]:
+        """Return when each partition's first job since then started; all jobs before ``waiting`` had by then."""
         first: dict[int, float] = {}
-        for job, started_s in enumerate(self.proof.starts()):
+        for job, started_s in enumerate(self.proof.starts(waiting, _LOOKED_AT), waiting):
             if started_s >= since_s:
                 partition = _PARTITION[job % KEYS]
                 first[partition] = min(started_s, first.get(partition, started_s))
         return first
 
     def _owners(self) -> Owners:
-        return dict(self.connection.execute(_OWNERS).fetchall())
+        return {number: (owner, term) for number, owner, term in self.connection.execute(_OWNERS)}
 
     def _members(self) -> int:
         return len(self.connection.execute(_MEMBERS).fetchall())
 
     def _count_moves(self, before: Owners) -> None:
-        """Count the partitions that moved beyond those that had to: of who is gone, and a share for who is new."""
+        """Count the claims beyond those that had to be: of who is gone, and a share for who is new.
+
+        Each claim is a term, so a partition that moved and came back between two looks counts too.
+        """
         after = self._owners()
-        gone = sum(owner not in after.values() for owner in before.values())
-        new = len(set(after.values()) - set(before.values()))
-        needed = gone + new * (PARTITIONS // len(set(after.values())))
-        self.needless_moves += max(0, sum(before.get(number) != owner for number, owner in after.items()) - needed)
+        had, have = ({owner for owner, _ in owners.values()} for owners in (before, after))
+        gone = sum(owner not in have for owner, _ in before.values())
+        needed = gone + len(have - had) * (PARTITIONS // len(have))
+        claims = sum(after[number][1] - term for number, (_, term) in before.items())
+        self.needless_moves += max(0, claims - needed)
 
 
 def _are_even(owners: Owners, members: int) -> bool:
-    shares = Counter(owners.values())
+    shares = Counter(owner for owner, _ in owners.values())
     return len(owners) == PARTITIONS and len(shares) == members and max(shares.values()) - min(shares.values()) <= 1
 
 

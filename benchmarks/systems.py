@@ -6,6 +6,8 @@ import sys
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 
+from smena.amqp import names
+
 PYTHON = sys.executable
 THREADS = 8
 
@@ -32,8 +34,7 @@ class System:
 
     def queues(self) -> list[str]:
         """Return the names on the broker of the queues that its jobs lie in."""
-        cut = [f"{self.queue}.p{number:02d}" for number in range(self.partitions)]
-        return [self.queue, *cut] if self.queue else []
+        return names.addresses([self.queue], {self.queue: self.partitions}) if self.queue else []
 
     def version(self) -> str:
         """Return the version that is installed."""
@@ -193,6 +194,7 @@ PROCRASTINATE = System(
     queue="",
     command=(PYTHON, "-m", "benchmarks.peers.procrastinate_app", "work"),
     package="procrastinate",
+    prefetches=(4, 16, 64),
 )
 
 PGQUEUER = System(
@@ -202,6 +204,7 @@ PGQUEUER = System(
     queue="",
     command=(PYTHON, "-m", "benchmarks.peers.pgqueuer_app", "work"),
     package="pgqueuer",
+    prefetches=(10, 100, 1000),
 )
 
 BARE_CLAIMS = System(

@@ -17,8 +17,7 @@ from pgqueuer import AsyncpgDriver, Job, PgQueuer, Queries
 from benchmarks import proof
 from benchmarks.peers import tell, two_processes
 
-BATCH = 100
-"""The best of 10, 100 and 1,000 here."""
+BATCH = int(os.environ.get("BENCH_PREFETCH", "100"))
 
 CHUNK = 5_000
 LEFT = "SELECT count(*) FROM pgqueuer"

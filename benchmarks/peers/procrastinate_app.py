@@ -17,8 +17,7 @@ import procrastinate
 from benchmarks import proof
 from benchmarks.peers import tell, two_processes
 
-CONCURRENCY = 16
-"""The best of 1, 4, 16 and 64 here."""
+CONCURRENCY = int(os.environ.get("BENCH_PREFETCH", "16"))
 
 CHUNK = 10_000
 LEFT = "SELECT count(*) FROM procrastinate_jobs WHERE status IN ('todo', 'doing')"
