@@ -83,6 +83,16 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         at = tick.at.astimezone(UTC).isoformat()
         return self.replace(headers={**self.headers, SCHEDULE: tick.schedule, SCHEDULED_AT: at})
 
+    def facts(self, actor: str | None = None) -> dict[str, Any]:
+        """Return what events say of a job; ``actor`` is the name it is declared by, where the job has an older one."""
+        return {
+            "job": self.id,
+            "actor": actor or self.actor,
+            "queue": self.queue,
+            "attempt": self.attempt,
+            "request_id": self.request_id,
+        }
+
     def replace(self, **changes: Any) -> Job:
         """Return a copy with some fields changed."""
         return msgspec.structs.replace(self, **changes)

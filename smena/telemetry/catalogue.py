@@ -565,7 +565,7 @@ PUBLISH_FAILED = Event(
     "publish.failed",
     "warning",
     "A message was not confirmed.",
-    {"job": "id of the job", "actor": "name of the actor", "queue": "where it was to go", **_ERROR},
+    {**_JOB, "queue": "where it was to go", **_ERROR},
 )
 
 QUEUE_UNATTENDED = Event(

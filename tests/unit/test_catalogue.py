@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from smena.job import Job
 from smena.telemetry import catalogue, metric
 from smena.telemetry.event import Event
 from smena.telemetry.logs import RESERVED
@@ -23,7 +24,14 @@ def emit_calls() -> Iterator[tuple[str, str, list[str]]]:
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Call) and _is_emit(node.func) and isinstance(node.args[0], ast.Attribute):
                     place = f"{path.relative_to(ROOT)}:{node.lineno}"
-                    yield place, node.args[0].attr, [keyword.arg for keyword in node.keywords if keyword.arg]
+                    yield place, node.args[0].attr, [name for given in node.keywords for name in _names(given)]
+
+
+def _names(given: ast.keyword) -> list[str]:
+    if given.arg is not None:
+        return [given.arg]
+    is_of_job = ast.unparse(given.value).rpartition(".")[2].startswith("facts(")
+    return list(Job(actor="a", queue="q").facts()) if is_of_job else []
 
 
 def _is_emit(function: ast.expr) -> bool:

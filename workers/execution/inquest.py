@@ -158,18 +158,7 @@ class Inquest(WaitingRoom):
                 raise
 
     def _tell(self, attempt: Attempt, strike: Strike) -> None:
-        job = attempt.job
-        events.emit(
-            events.JOB_SUSPECTED,
-            job=job.id,
-            actor=job.actor,
-            queue=job.queue,
-            attempt=job.attempt,
-            request_id=job.request_id,
-            why=strike.why,
-            how=strike.how,
-            life=strike.life,
-        )
+        events.emit(events.JOB_SUSPECTED, **attempt.job.facts(), why=strike.why, how=strike.how, life=strike.life)
 
 
 def _key(attempt: Attempt) -> AttemptKey:

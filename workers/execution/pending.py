@@ -67,16 +67,9 @@ class Pending:
 
     def facts(self) -> dict[str, Any]:
         """Return what an event says of it."""
-        job = self.job
-        if job is None:
+        if self.job is None:
             return {"job": self.outgoing.properties.message_id, "queue": self.outgoing.declare}
-        return {
-            "job": job.id,
-            "actor": job.actor,
-            "queue": job.queue,
-            "attempt": job.attempt,
-            "request_id": job.request_id,
-        }
+        return self.job.facts()
 
 
 def stored_outgoing(message: StoredMessage) -> Outgoing:

@@ -60,16 +60,7 @@ class Recall(WaitingRoom):
                 self._settled_before(attempt, settled)
 
     def _settled_before(self, attempt: Attempt, settled: Settled) -> None:
-        job = attempt.job
-        events.emit(
-            events.SETTLE_RESUMED,
-            job=job.id,
-            actor=job.actor,
-            queue=job.queue,
-            attempt=job.attempt,
-            request_id=job.request_id,
-            kind=settled.message.kind,
-        )
+        events.emit(events.SETTLE_RESUMED, **attempt.job.facts(), kind=settled.message.kind)
         if settled.is_over:
             attempt.delivery.ack()
         else:

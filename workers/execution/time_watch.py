@@ -167,26 +167,15 @@ class TimeWatch(Loop):
     # --- told -----------------------------------------------------------------------------------
 
     def _tell_soft(self, attempt: Attempt) -> None:
-        job, actor = attempt.job, attempt.actor.name
+        actor = attempt.actor.name
         self._board.add(TIMES_UP, actor, "soft")
-        events.emit(
-            events.JOB_TIME_UP, job=job.id, actor=actor, queue=job.queue, attempt=job.attempt, request_id=job.request_id
-        )
+        events.emit(events.JOB_TIME_UP, **attempt.job.facts(actor))
 
     def _tell_hard(self, seat: Seat, attempt: Attempt) -> None:
-        job, actor = attempt.job, attempt.actor
+        actor = attempt.actor
         seat.is_stuck = True
         self._board.add(TIMES_UP, actor.name, "hard")
-        events.emit(
-            events.JOB_PAST_LIMIT,
-            job=job.id,
-            actor=actor.name,
-            queue=job.queue,
-            attempt=job.attempt,
-            request_id=job.request_id,
-            slot=seat.slot,
-            grace_s=actor.grace_s,
-        )
+        events.emit(events.JOB_PAST_LIMIT, **attempt.job.facts(actor.name), slot=seat.slot, grace_s=actor.grace_s)
         self._on_hard(seat, attempt)
 
 

@@ -115,21 +115,13 @@ class Verdicts:
         return [*halves(again), *([others] if others else [])]
 
     def _crashed(self, suspect: Suspect, strike: Strike) -> None:
-        job, actor = suspect.attempt.job, suspect.attempt.actor.name
+        actor = suspect.attempt.actor.name
         facts: dict[str, Any] = {"how": strike.how, "peak_mib": strike.peak_mib, "ran_s": strike.ran_s}
         error = Crashed(**facts, processes=len(suspect.strikes) + 1)
         last_words = "\n".join(filter(None, (strike.stack, strike.lines)))
         self._board.add(SUSPECTS, actor, "crashed")
         self._board.add(JOBS, actor, "dead")
-        events.emit(
-            events.JOB_CRASHED,
-            job=job.id,
-            actor=actor,
-            queue=job.queue,
-            attempt=job.attempt,
-            request_id=job.request_id,
-            **facts,
-        )
+        events.emit(events.JOB_CRASHED, **suspect.attempt.job.facts(actor), **facts)
         evidence = of_crash(error, f"{error.code}@{actor}@{strike.how}", last_words)
         self._settler.settle(suspect.attempt, Dead(error.code, Reported(evidence)))
 

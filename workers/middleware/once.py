@@ -120,16 +120,7 @@ def _key(attempt: Attempt) -> OnceKey | None:
 
 def _tell_stale(attempt: Attempt, turn: Turn) -> None:
     job = attempt.job
-    events.emit(
-        events.KEY_STALE_EFFECT,
-        job=job.id,
-        actor=job.actor,
-        queue=job.queue,
-        attempt=job.attempt,
-        request_id=job.request_id,
-        partition=job.partition,
-        term=turn.term.number,
-    )
+    events.emit(events.KEY_STALE_EFFECT, **job.facts(), partition=job.partition, term=turn.term.number)
 
 
 def _result(outcome: Outcome) -> Any:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from smena.book.partitioning import OnDead
 from smena.errors import SmenaError
 from smena.job import Job
 from smena.records.held_keys import Hold
 from smena.telemetry import events
-from smena.telemetry.event import Event
 from smena.telemetry.plain_text import error_text
 from workers.broker.delivery import Delivery
 from workers.execution.nextmessage import NextMessages
@@ -36,13 +33,13 @@ class Decisions:
         job = item.job
         match outcome:
             case Retry(delay_s, error):
-                _tell(events.JOB_RETRIED, job, delay_s=round(delay_s, 3), error=error_text(error))
+                events.emit(events.JOB_RETRIED, **job.facts(), delay_s=round(delay_s, 3), error=error_text(error))
                 told = error_text(error)
                 return _telling(
                     Hold(message_of(job.next_attempt()), "retry", told, delay_s, row, ended=job.attempt), job
                 )
             case Snooze(delay_s, why):
-                _tell(events.JOB_SNOOZED, job, delay_s=round(delay_s, 3), why=why)
+                events.emit(events.JOB_SNOOZED, **job.facts(), delay_s=round(delay_s, 3), why=why)
                 return _telling(Hold(message_of(job.snoozed()), "snooze", why, delay_s, row), job)
             case Dead(reason, error):
                 letter = self._messages.dead(delivery, job, outcome)
@@ -50,18 +47,6 @@ class Decisions:
                     return letter
                 told = reason if error is None else f"{reason}: {error_text(error)}"
                 return _telling(Hold(message_of(job), "blocked", told, None, row, letter=letter.stored()), job)
-
-
-def _tell(event: Event, job: Job, **facts: Any) -> None:
-    events.emit(
-        event,
-        job=job.id,
-        actor=job.actor,
-        queue=job.queue,
-        attempt=job.attempt,
-        request_id=job.request_id,
-        **facts,
-    )
 
 
 def _telling(hold: Hold, job: Job) -> Hold:
