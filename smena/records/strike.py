@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 Why = Literal["suspected", "fault", "hard_limit", "held_interpreter", "lost"]
 """Why a job is struck. ``suspected``: it ran there. ``fault``: the fatal signal came in its thread. ``hard_limit`` and
@@ -39,6 +39,19 @@ class Strike:
     stack: str | None = None
     struck_at: datetime | None = None
     cleared_at: datetime | None = None
+
+    def told(self) -> dict[str, Any]:
+        """Return what its event says."""
+        return {
+            "job": self.job_id,
+            "actor": self.actor,
+            "attempt": self.attempt,
+            "why": self.why,
+            "how": self.how,
+            "beside": self.beside,
+            "peak_mib": self.peak_mib,
+            "ran_s": self.ran_s,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -144,17 +144,7 @@ class Verdicts:
 
     def _write(self, life: str, strikes: Sequence[Strike]) -> None:
         for strike in strikes:
-            events.emit(
-                events.JOB_STRUCK,
-                job=strike.job_id,
-                actor=strike.actor,
-                attempt=strike.attempt,
-                why=strike.why,
-                how=strike.how,
-                beside=strike.beside,
-                peak_mib=strike.peak_mib,
-                ran_s=strike.ran_s,
-            )
+            events.emit(events.JOB_STRUCK, **strike.told())
         try:
             self._register.bury(life, strikes)
         except Exception as error:  # noqa: BLE001 - what is known here decides here; only the record is poorer

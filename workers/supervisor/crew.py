@@ -233,17 +233,7 @@ class Crew:
                 child.pipe.send(Struck(tuple(dead.strikes)))
         for strike in dead.strikes:
             self.tallies.count_struck(strike.actor, strike.why)
-            events.emit(
-                events.JOB_STRUCK,
-                job=strike.job_id,
-                actor=strike.actor,
-                attempt=strike.attempt,
-                why=strike.why,
-                how=strike.how,
-                beside=strike.beside,
-                peak_mib=strike.peak_mib,
-                ran_s=strike.ran_s,
-            )
+            events.emit(events.JOB_STRUCK, **strike.told())
 
     def _has_heir(self, dead: SupervisedChild) -> bool:
         """Give the dead child's post to the one that was to relieve it, if there is one."""
