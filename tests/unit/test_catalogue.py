@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from smena.job import Job
+from smena.records.strike import Strike
 from smena.telemetry import catalogue, metric
 from smena.telemetry.event import Event
 from smena.telemetry.logs import RESERVED
@@ -15,6 +16,12 @@ from smena.telemetry.redaction import is_private
 
 ROOT = Path(__file__).parents[2]
 EVENTS = {name: value for name, value in vars(catalogue).items() if isinstance(value, Event)}
+
+WHAT_THEY_TELL = {
+    "facts": Job(actor="a", queue="q").facts(),
+    "told": Strike(job_id="j", attempt=1, life="l", actor="a").told(),
+}
+"""Fields by the method that gives several at once."""
 
 
 def emit_calls() -> Iterator[tuple[str, str, list[str]]]:
@@ -30,8 +37,8 @@ def emit_calls() -> Iterator[tuple[str, str, list[str]]]:
 def _names(given: ast.keyword) -> list[str]:
     if given.arg is not None:
         return [given.arg]
-    is_of_job = ast.unparse(given.value).rpartition(".")[2].startswith("facts(")
-    return list(Job(actor="a", queue="q").facts()) if is_of_job else []
+    method = ast.unparse(given.value).rpartition(".")[2].partition("(")[0]
+    return list(WHAT_THEY_TELL.get(method, []))
 
 
 def _is_emit(function: ast.expr) -> bool:
