@@ -11,6 +11,7 @@ are of the declared types to the letter need none: after an idle moment that cal
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Final, Literal
@@ -27,6 +28,8 @@ Kwargs = dict[str, Any]
 _MAX_FINDINGS: Final = 5
 _MAX_PART: Final = 64
 """Characters of one part of a path: it may be a key of the sender's."""
+_FIELD: Final = re.compile(r"\[field_name='([^']*)'")
+"""Where pydantic's serializer names the field, before it shows the value."""
 _NO_FORM: Final = (PydanticSerializationError, RecursionError, ValueError)
 """What pydantic raises where a value has no JSON form."""
 _AS_IT_IS: Final = (int, str, bool, float, type(None))
@@ -97,7 +100,9 @@ class Arguments:
             misfit = form.misfit(value)
         except _NO_FORM:
             return values.no_json_form(value, path, error)
-        told = f"{path}: holds a value that its annotation does not declare"
+        field = _FIELD.search(str(error))
+        holder = f"its field {field[1][:_MAX_PART]}" if field else "it"
+        told = f"{path}: {holder} holds a value that its annotation does not declare"
         if misfit is not None:
             told = _told(misfit, lambda part: f"{path}.{part}")
         return InvalidArguments(told, actor=self.actor)

@@ -163,6 +163,11 @@ class Purse:
     note: Any = None
 
 
+@dataclass
+class Price:
+    amount: Decimal
+
+
 SECRET = "4111" + "-SECRET"
 
 
@@ -173,7 +178,8 @@ SECRET = "4111" + "-SECRET"
         (list[Purse], [Purse(SECRET)], "value.0.number: Input should be a valid integer"),  # type: ignore[arg-type]
         (Card, Card.model_construct(number=SECRET), "value.number: Input should be a valid integer"),  # type: ignore[arg-type]
         (Card, Card.model_construct(), "value.number: Field required"),  # type: ignore[call-arg]
-        (Any, Card.model_construct(number=SECRET), "value: holds a value"),  # type: ignore[arg-type]
+        (Price, Price(1), "value: its field amount holds a value that"),  # type: ignore[arg-type]
+        (Any, Card.model_construct(number=SECRET), "value: its field number holds a value that"),  # type: ignore[arg-type]
     ],
 )
 def test_a_part_of_another_type_than_declared_is_refused_by_its_path_and_shown_to_nobody(
