@@ -9,8 +9,7 @@ none is left the batch is complete and ``then`` is sent its id and counts, in th
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -18,14 +17,16 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from sharding import progress
+from sharding import keyed_claims, keyed_sources, progress
+from sharding.item_check import ItemCheck, Per
+from sharding.keyed_sources import By, Keying
 from sharding.pages import Item, State, items
 from sharding.progress import End, Progress
 from sharding.sources import Query, Source, load
 from smena import outbox
 from smena.book import Actor
 from smena.book.address import new_job
-from smena.book.arguments import Args, Arguments, Kwargs
+from smena.book.partitioning import OnDead
 from smena.book.values import plain
 from smena.errors import Misused, SmenaError
 from smena.job import Job
@@ -35,9 +36,13 @@ from smena.store.tables import batches as table
 
 __all__ = [
     "Batch",
+    "By",
     "End",
     "Item",
+    "Mode",
     "NoBatch",
+    "OnDead",
+    "Per",
     "Place",
     "Progress",
     "Query",
@@ -62,7 +67,9 @@ LONGEST_KEY: Final = 500
 LONGEST_SLICE: Final = 1000
 """Items of a slice as it is first cut; a claim parts it, or takes several."""
 
-Per = Literal["item", "slice"]
+Mode = Literal["claim", "partition"]
+"""Whether any worker takes any slice, or the items of each key are worked in their order."""
+
 Place = Session | sa.Connection
 
 
@@ -92,6 +99,10 @@ def open(  # noqa: A001 - batches.open() reads like the builtin on purpose
     kwargs: Mapping[str, Any] | None = None,
     shards: int = SHARDS,
     largest_slice: int | None = None,
+    mode: Mode = "claim",
+    by: By | None = None,
+    partitions: int | None = None,
+    on_dead: OnDead | None = None,
 ) -> Batch:
     """Write a batch into the session's transaction; it begins when that commits.
 
@@ -101,21 +112,33 @@ def open(  # noqa: A001 - batches.open() reads like the builtin on purpose
     ``total``, ``done`` and ``dead`` when no item is left. At most ``shards`` workers are on it at a time, and
     ``largest_slice`` bounds what one of them takes at once; how much it takes follows the time that items need.
 
+    With ``mode="partition"`` the items of one key are worked one at a time and in the order in which they were given.
+    ``by`` gives an item's key: a function of the item, or the name of a field of it or a column of the query. Keys
+    belong to ``partitions`` (32), each of which has one owner at a time. An item that waits for its next attempt holds
+    up its key and no other; after one that died its key goes on (``on_dead="skip"``), or all that is behind it in the
+    key is dead as `blocked` (``"block"``). Items are numbered by partition and key then.
+
     Raises what sending an item would raise (`InvalidArguments`, `Unsendable`) with the item's number; nothing is
     written then that the caller's rollback does not take back.
     """
     connection = session.connection() if isinstance(session, Session) else session
     _refuse(actor, then)
     _refuse_sizes(key, shards, largest_slice)
+    keying = _keying(mode, per, by, partitions, on_dead)
     constant = plain(dict(kwargs or {}), "kwargs")
-    batch = connection.scalar(_insert(actor, key, per, constant, shards, largest_slice, then))
+    batch = connection.scalar(_insert(actor, key, per, constant, shards, largest_slice, then, keying))
     if batch is None:
         return _earlier(connection, key)
-    total = load(connection, batch, items, _Check(actor, per, constant))
+    check = ItemCheck(actor, per, constant)
+    if keying is None:
+        total = useful = load(connection, batch, items, check)
+        if total:
+            connection.execute(_cut(batch, total, _grain(total, shards)))
+    else:
+        total = keyed_sources.load(connection, batch, items, check, keying)
+        useful = keyed_claims.cut(connection, batch)
     connection.execute(sa.update(table).where(table.c.id == batch).values(total=total))
-    if total:
-        connection.execute(_cut(batch, total, _grain(total, shards)))
-    send_shards(connection, batch, actor.queue, epoch=1, count=max(1, min(shards, total)))
+    send_shards(connection, batch, actor.queue, epoch=1, count=max(1, min(shards, useful)))
     return Batch(batch, total)
 
 
@@ -143,8 +166,13 @@ def cancel(session: Place, batch: int) -> None:
 
 
 def retry(session: Place, batch: int) -> int:
-    """Take the dead items up again, from their first attempt; return how many. The batch will complete again."""
-    numbers = _execute(session, _REVIVE, {"batch": batch}).rowcount  # type: ignore[attr-defined]
+    """Take the dead items up again, from their first attempt; return how many. The batch will complete again.
+
+    By partition they keep their order, and those of their key that are not in hand wait behind them.
+    """
+    mode = _execute(session, sa.select(table.c.mode).where(table.c.id == batch)).scalar()
+    revive = _REVIVE if mode == "claim" else keyed_claims.REVIVE
+    numbers = _execute(session, revive, {"batch": batch}).rowcount  # type: ignore[attr-defined]
     if numbers:
         _restart(session, batch, ("running", "paused", "complete", "cancelled"))
     else:
@@ -156,43 +184,6 @@ def send_shards(connection: sa.Connection, batch: int, queue: str, epoch: int, c
     """Send shard jobs of an epoch, in this transaction."""
     jobs: list[Job] = [new_job(SHARD, queue, (batch, epoch), {}) for _ in range(count)]
     outbox.add(connection, *jobs)
-
-
-class _Check:
-    """Hold items against the annotation that they are to meet, many at once, and say which one does not fit."""
-
-    def __init__(self, actor: Actor[..., Any], per: Per, kwargs: dict[str, Any]) -> None:
-        self._actor = actor
-        self._per = per
-        self._kwargs = kwargs
-        self._whole = self._of_many()
-        self._is_first = True
-
-    def __call__(self, items: list[Any], number: int) -> list[Any]:
-        try:
-            if self._is_first:  # the first one with all that the actor is given
-                one = items[:1] if self._per == "slice" else items[0]
-                self._actor.arguments.travelling((one,), self._kwargs)
-                self._is_first = False
-            sent: list[Any] = self._whole((items,), {})[0][0]
-        except SmenaError as error:
-            if len(items) == 1:
-                raise type(error)(error.detail, **error.facts, item=number) from error
-            for place, item in enumerate(items):
-                self([item], number + place)
-            raise
-        return sent
-
-    def _of_many(self) -> Callable[[Args, Kwargs], tuple[Args, Kwargs]]:
-        """Return the check of a list of items: an actor of slices takes one, for one of items it is made of its own."""
-        first = next(iter(self._actor.arguments.signature.parameters.values()), None)
-        if first is None:
-            raise Misused("the actor of a batch takes an item as its first argument", actor=self._actor.name)
-        annotation = Any if first.annotation is first.empty else first.annotation
-        if self._per == "item":
-            annotation = list[annotation]  # type: ignore[valid-type]  # what the author wrote
-        many = inspect.Parameter("items", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=annotation)
-        return Arguments(self._actor.name, inspect.Signature([many])).travelling
 
 
 _REVIVE: Final = sa.text("""
@@ -208,7 +199,9 @@ def _refuse(actor: Actor[..., Any], then: Actor[..., Any] | None) -> None:
     if actor.is_async:
         raise Misused("the actor of a batch is a plain function, not async", actor=actor.name)
     if actor.partitions is not None:
-        raise Misused("a batch's items have no order, so an ordered actor (partition_by) has none", actor=actor.name)
+        raise Misused(
+            "a batch's items have no order with the jobs of an ordered actor (partition_by)", actor=actor.name
+        )
     if then is not None:
         then.arguments.travelling((), {"batch": 1, "total": 1, "done": 1, "dead": 0})
 
@@ -222,6 +215,18 @@ def _refuse_sizes(key: str | None, shards: int, largest_slice: int | None) -> No
         raise Misused(f"a batch's key is 1 to {LONGEST_KEY} characters, no NUL and no lone surrogate", key=repr(key))
 
 
+def _keying(mode: Mode, per: Per, by: By | None, partitions: int | None, on_dead: OnDead | None) -> Keying | None:
+    if mode == "claim":
+        if by is not None or partitions is not None or on_dead is not None:
+            raise Misused("`by`, `partitions` and `on_dead` say how mode='partition' works, which is not given")
+        return None
+    if mode != "partition":
+        raise Misused("a batch's mode is 'claim' or 'partition'", mode=mode)
+    if per != "item":
+        raise Misused("a batch by partition gives its actor one item at a time (per='item')", per=per)
+    return Keying.of(by, partitions, on_dead)
+
+
 def _insert(
     actor: Actor[..., Any],
     key: str | None,
@@ -230,6 +235,7 @@ def _insert(
     shards: int,
     largest_slice: int | None,
     then: Actor[..., Any] | None,
+    keying: Keying | None,
 ) -> Any:
     origin = new_job(SHARD, actor.queue, (), {})
     values = {
@@ -237,6 +243,9 @@ def _insert(
         "actor": actor.name,
         "queue": actor.queue,
         "per": per,
+        "mode": "claim" if keying is None else "partition",
+        "partitions": None if keying is None else keying.partitions,
+        "on_dead": None if keying is None else keying.on_dead,
         "kwargs": kwargs,
         "shards": shards,
         "largest_slice": largest_slice,

@@ -106,7 +106,8 @@ class Piece(NamedTuple):
     """A run of items that we hold: (``id``, ``term``) is the handle, ``items`` are decoded, from ``first`` on.
 
     ``losses`` is how often its owner did not come back while it had this extent: one that kills its owner is parted
-    in two each time, until it is one item, which can then be told from its neighbours.
+    in two each time, until it is one item, which can then be told from its neighbours. ``ends`` are the last items of
+    its keys, in a batch by partition; that of the last key may be beyond the piece.
     """
 
     id: int
@@ -116,6 +117,7 @@ class Piece(NamedTuple):
     attempt: int
     losses: int
     items: list[Any]
+    ends: tuple[int, ...] = ()
 
 
 class Again(NamedTuple):
@@ -156,11 +158,15 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Slices that were taken together; ``bytes`` is the size of their items as text."""
+    """Slices that were taken together, of one ``partition`` where the batch has them.
+
+    ``bytes`` is the size of their items as text.
+    """
 
     batch: int
     pieces: tuple[Piece, ...]
     bytes: int
+    partition: int | None = None
 
     @property
     def size(self) -> int:
@@ -213,9 +219,19 @@ def finish(
     The last statement before the commit.
     """
     if again:
-        within.execute(_AGAIN, {"batch": claim.batch} | _again_values(joined(again)))
+        within.execute(_AGAIN, {"batch": claim.batch} | again_values(joined(again)))
+    bury(within, claim, dead)
+    settle(within, claim)
+
+
+def bury(within: sa.Connection | Session, claim: Claim, dead: Sequence[DeadItem]) -> None:
+    """Write down which items of the claim are dead."""
     if dead:
         within.execute(_DEAD, {"batch": claim.batch} | _dead_values(dead))
+
+
+def settle(within: sa.Connection | Session, claim: Claim) -> None:
+    """Delete the slices of the claim under its terms; raises `ClaimLost`. The last statement before the commit."""
     gone = _changed(within, FINISH, claim.handles())
     if gone != len(claim.pieces):
         raise ClaimLost(batch=claim.batch, slices=len(claim.pieces), ours=gone)
@@ -253,7 +269,8 @@ def _changed(within: sa.Connection | Session, statement: sa.TextClause, values: 
     return result.rowcount if isinstance(result, sa.CursorResult) else 0
 
 
-def _again_values(again: Sequence[Again]) -> dict[str, list[Any]]:
+def again_values(again: Sequence[Again]) -> dict[str, list[Any]]:
+    """Return the parameters by which statements name runs that are to be taken again."""
     firsts, lasts, attempts, waits = zip(*again, strict=True)
     return {"firsts": list(firsts), "lasts": list(lasts), "attempts": list(attempts), "waits_s": list(waits)}
 

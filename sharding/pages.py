@@ -15,7 +15,9 @@ _LEFT: Final = """EXISTS (SELECT 1 FROM smena.batch_slices AS s
                           WHERE s.batch = i.batch AND i.number BETWEEN s.first AND s.last)"""
 _MARKED: Final = "EXISTS (SELECT 1 FROM smena.batch_marks AS m WHERE m.batch = i.batch AND m.number = i.number)"
 _PAGE: Final = """
-SELECT i.number, i.item, d.attempts, d.reason, d.error_text
+SELECT i.number, i.item, d.attempts, d.reason, d.error_text,
+       (SELECT k.key FROM smena.batch_keys AS k WHERE k.batch = i.batch AND k.first <= i.number
+        ORDER BY k.first DESC LIMIT 1) AS key
 FROM smena.batch_items AS i
 LEFT JOIN smena.batch_dead AS d ON d.batch = i.batch AND d.number = i.number
 WHERE i.batch = :batch AND i.number > :after AND {condition}
@@ -30,7 +32,7 @@ _PAGES: Final[dict[State, sa.TextClause]] = {
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item of a batch and how it stands; ``reason`` and ``error`` say why one is dead."""
+    """An item of a batch and how it stands; ``reason`` and ``error`` say why one is dead, ``key`` is for partitions."""
 
     number: int
     item: Any
@@ -38,6 +40,7 @@ class Item:
     attempts: int | None = None
     reason: str | None = None
     error: str | None = None
+    key: str | None = None
 
 
 def items(
@@ -45,4 +48,4 @@ def items(
 ) -> Iterator[Item]:
     """Page through the items in one state, in order; pass the last one's number as ``after`` for the next page."""
     rows = session.execute(_PAGES[state], {"batch": batch, "after": after, "limit": limit})
-    return (Item(row.number, row.item, state, row.attempts, row.reason, row.error_text) for row in rows)
+    return (Item(row.number, row.item, state, row.attempts, row.reason, row.error_text, row.key) for row in rows)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -19,7 +19,7 @@ from smena.job import Job
 from smena.telemetry import trace
 
 _STATUS: Final = sa.text("""
-SELECT b.id, b.key, b.actor, b.queue, b.per, b.state, b.total, coalesce(d.dead, 0) AS dead,
+SELECT b.id, b.key, b.actor, b.queue, b.per, b.mode, b.state, b.total, coalesce(d.dead, 0) AS dead,
        coalesce(s.left, 0) - coalesce(m.marked, 0) AS left, coalesce(s.held, 0) AS held,
        coalesce(s.waiting, 0) AS waiting, b.opened_at, b.ended_at,
        CAST(extract(epoch FROM coalesce(b.ended_at, clock_timestamp()) - b.opened_at) AS float8) AS seconds
@@ -66,6 +66,7 @@ class Progress:
     actor: str
     queue: str
     per: str
+    mode: str
     state: str
     total: int
     dead: int
@@ -115,6 +116,14 @@ class Outlook:
     is_open: bool
     wait_s: float
 
+    @classmethod
+    def of(cls, row: Any) -> Outlook:
+        """Return what a row of the batch says, or that there is none."""
+        if row is None:
+            return cls(goes_on=False, is_open=False, wait_s=0.0)
+        wait_s = 0.0 if row.wait_s is None else max(0.0, float(row.wait_s))
+        return cls(goes_on=row.state == "running" and row.current, is_open=row.is_open, wait_s=wait_s)
+
 
 def status(within: sa.Connection | Session, batch: int) -> Progress | None:
     """Return how far a batch is, or None where there is none."""
@@ -124,11 +133,7 @@ def status(within: sa.Connection | Session, batch: int) -> Progress | None:
 
 def outlook(connection: sa.Connection, batch: int, epoch: int) -> Outlook:
     """Say whether shard jobs of this epoch are still wanted, and when there may be something to take."""
-    row = connection.execute(_OUTLOOK, {"batch": batch, "epoch": epoch}).one_or_none()
-    if row is None:
-        return Outlook(goes_on=False, is_open=False, wait_s=0.0)
-    wait_s = 0.0 if row.wait_s is None else max(0.0, float(row.wait_s))
-    return Outlook(goes_on=row.state == "running" and row.current, is_open=row.is_open, wait_s=wait_s)
+    return Outlook.of(connection.execute(_OUTLOOK, {"batch": batch, "epoch": epoch}).one_or_none())
 
 
 def complete(connection: sa.Connection, batch: int) -> End | None:

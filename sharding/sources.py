@@ -50,18 +50,46 @@ Travelling = Callable[[list[Any], int], list[Any]]
 """Return items as JSON values, or raise for one that cannot travel; it is told the first one's number."""
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a query by its text comes to, in SQL: where its rows come from, an item, and each of its columns."""
+
+    rows: str
+    item: str
+    columns: dict[str, str]
+
+
 def load(connection: sa.Connection, batch: int, source: Source, travelling: Travelling) -> int:
     """Write the items of ``source``; return how many.
 
     A query's rows are not checked here: one column is the item itself, several are an object by their names.
     """
     if isinstance(source, Query):
-        try:
-            return _written(connection, batch, source)
-        except (sa.exc.DataError, sa.exc.ProgrammingError, UnicodeError) as error:
-            raise Misused(f"the query is refused: {getattr(error, 'orig', error)}".strip()) from error
+        return inserted(connection, source, lambda asked: _numbered(batch, asked))
     if isinstance(source, sa.Select | sa.CompoundSelect):
         return connection.execute(_selected(batch, source), execution_options={"preserve_rowcount": True}).rowcount
+    into = "smena.batch_items (batch, number, item)"
+    return copy(connection, source, into, lambda items, number: _lines(batch, number, travelling(items, number)))
+
+
+def inserted(connection: sa.Connection, query: Query, statement: Callable[[Asked], str]) -> int:
+    """Run a statement over a query's rows, and return how many it wrote; raise `Misused` where the query is refused.
+
+    The query stands as its text: nothing in it is a parameter, and it may end with a comment.
+    """
+    as_it_is = {"no_parameters": True, "preserve_rowcount": True}
+    text = query.text.strip().rstrip(";")
+    try:
+        looked = connection.exec_driver_sql(f"SELECT * FROM ({text}\n) AS _ LIMIT 0", execution_options=as_it_is)  # noqa: S608
+        return connection.exec_driver_sql(
+            statement(_asked(text, list(looked.keys()))), execution_options=as_it_is
+        ).rowcount
+    except (sa.exc.DataError, sa.exc.ProgrammingError, UnicodeError) as error:
+        raise Misused(f"the query is refused: {getattr(error, 'orig', error)}".strip()) from error
+
+
+def copy(connection: sa.Connection, source: Any, into: str, lines: Callable[[list[Any], int], str]) -> int:
+    """Write items that are no query; ``lines`` makes some of them, and the first one's number, lines for COPY."""
     items = of_file(source) if isinstance(source, Path) else source
     if isinstance(items, str | bytes | dict) or not isinstance(items, Iterable):
         raise Misused(
@@ -70,32 +98,36 @@ def load(connection: sa.Connection, batch: int, source: Source, travelling: Trav
     driver = connection.connection.driver_connection
     if not isinstance(driver, psycopg.Connection):
         raise Misused("a batch is opened through psycopg 3 (postgresql+psycopg://)", got=type(driver).__name__)
-    return _copy(driver, batch, iter(items), travelling)
+    return _copy(driver, iter(items), into, lines)
 
 
-def _written(connection: sa.Connection, batch: int, query: Query) -> int:
-    """Write the rows of a query as its text stands: nothing in it is a parameter, and it may end with a comment."""
-    text = query.text.strip().rstrip(";")
-    as_it_is = {"no_parameters": True, "preserve_rowcount": True}
-    asked = connection.exec_driver_sql(f"SELECT * FROM ({text}\n) AS _ LIMIT 0", execution_options=as_it_is)  # noqa: S608
-    names = list(asked.keys())
-    if len(set(names)) < len(names):
-        raise Misused("two columns of the query have one name", columns=", ".join(names))
-    row = _row_beside(names)
-    item, alias = f"row_to_json({row})", row
-    if len(names) == 1:
-        item, alias = f"coalesce(to_json({row}.item), 'null')", f"{row}(item)"
-    numbered = f"SELECT {batch:d}, row_number() OVER () - 1, {item} FROM ({text}\n) AS {alias}"  # noqa: S608
-    insert = f"INSERT INTO smena.batch_items (batch, number, item) {numbered}"
-    return connection.exec_driver_sql(insert, execution_options=as_it_is).rowcount
-
-
-def _selected(batch: int, query: sa.Select[Any] | sa.CompoundSelect[Any]) -> sa.Insert:
+def selected(query: sa.Select[Any] | sa.CompoundSelect[Any]) -> tuple[sa.Subquery, sa.ColumnElement[Any]]:
+    """Return a query's rows, and an item of them."""
     rows = query.subquery(_row_beside(query.selected_columns.keys()))
     columns = list(rows.c)
     nothing: sa.ColumnClause[Any] = sa.literal_column("CAST('null' AS json)")
     only = sa.func.coalesce(sa.func.to_json(columns[0]), nothing)
-    item = only if len(columns) == 1 else sa.func.row_to_json(rows.table_valued())
+    return rows, only if len(columns) == 1 else sa.func.row_to_json(rows.table_valued())
+
+
+def _asked(text: str, names: list[str]) -> Asked:
+    if len(set(names)) < len(names):
+        raise Misused("two columns of the query have one name", columns=", ".join(names))
+    row = _row_beside(names)
+    if len(names) == 1:
+        item = f"{row}.item"
+        return Asked(f"({text}\n) AS {row}(item)", f"coalesce(to_json({item}), 'null')", {names[0]: item})
+    columns = {name: '{}."{}"'.format(row, name.replace('"', '""')) for name in names}
+    return Asked(f"({text}\n) AS {row}", f"row_to_json({row})", columns)
+
+
+def _numbered(batch: int, asked: Asked) -> str:
+    numbered = f"SELECT {batch:d}, row_number() OVER () - 1, {asked.item} FROM {asked.rows}"  # noqa: S608
+    return f"INSERT INTO smena.batch_items (batch, number, item) {numbered}"
+
+
+def _selected(batch: int, query: sa.Select[Any] | sa.CompoundSelect[Any]) -> sa.Insert:
+    rows, item = selected(query)
     number = sa.func.row_number().over() - 1
     numbered = sa.select(sa.literal(batch, sa.BigInteger), number, item).select_from(rows)
     return batch_items.insert().from_select(["batch", "number", "item"], numbered)
@@ -109,17 +141,19 @@ def _row_beside(columns: Iterable[str]) -> str:
     return row
 
 
-def _copy(driver: psycopg.Connection[Any], batch: int, items: Iterator[Any], travelling: Travelling) -> int:
+def _copy(
+    driver: psycopg.Connection[Any], items: Iterator[Any], into: str, lines: Callable[[list[Any], int], str]
+) -> int:
     number, size, chunk = 0, FIRST_CHUNK, _chunk(items, FIRST_CHUNK)
     with driver.cursor() as cursor:
         while chunk:
             close_s = monotonic() + OPEN_S
-            with cursor.copy("COPY smena.batch_items (batch, number, item) FROM STDIN") as copy:
+            with cursor.copy(f"COPY {into} FROM STDIN".encode()) as writing:
                 while True:  # the server takes a chunk in while the next is made
-                    lines = _lines(batch, number, travelling(chunk, number))
-                    copy.write(lines)
+                    text = lines(chunk, number)
+                    writing.write(text)
                     number += len(chunk)
-                    size = min(MOST_ITEMS, size * GROWTH, max(1, MOST_BYTES * len(chunk) // len(lines)))
+                    size = min(MOST_ITEMS, size * GROWTH, max(1, MOST_BYTES * len(chunk) // len(text)))
                     chunk = _chunk(items, size)
                     if not chunk or monotonic() >= close_s:
                         break

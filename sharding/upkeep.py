@@ -29,7 +29,7 @@ UPDATE smena.batches SET ended_at = 'epoch' WHERE id = (
 """)
 """It ended at the epoch from now on: nobody can take up again what has lost some of its items (`batches.retry`)."""
 
-_PARTS: Final = ("batch_items", "batch_marks", "batch_dead", "batch_slices")
+_PARTS: Final = ("batch_items", "batch_marks", "batch_dead", "batch_slices", "batch_keys")
 
 
 class Woken(NamedTuple):

@@ -28,6 +28,14 @@ def partition_of(key: str | bytes | int, partitions: int) -> int:
     return int.from_bytes(sha256(_bytes_of(key)).digest()[:4]) % partitions
 
 
+def in_postgresql(key: str, partitions: int) -> str:
+    """Return the SQL that gives the partition of a key, which is an expression of type text there."""
+    if not 1 <= partitions <= MOST_PARTITIONS:
+        raise ValueError(f"a group has 1 to {MOST_PARTITIONS} partitions, not {partitions}")
+    first = f"left(encode(sha256(convert_to({key}, 'UTF8')), 'hex'), 8)"
+    return f"CAST(CAST(CAST('x' || {first} AS bit(32)) AS bigint) % {partitions} AS integer)"
+
+
 def _bytes_of(key: str | bytes | int) -> bytes:
     if isinstance(key, str):
         return key.encode()

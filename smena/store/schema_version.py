@@ -14,10 +14,10 @@ import sqlalchemy as sa
 
 from smena.errors import Misconfigured, SchemaTooOld
 
-NEEDED: Final = 8
+NEEDED: Final = 9
 """The newest before-deploy revision of this build."""
 
-KNOWN: Final = 8
+KNOWN: Final = 9
 """The newest revision of this build, after-deploy ones included."""
 
 TABLE: Final = "version"

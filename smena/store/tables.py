@@ -230,6 +230,11 @@ batches = sa.Table(
     sa.Column("actor", sa.Text, nullable=False),
     sa.Column("queue", sa.Text, nullable=False),
     sa.Column("per", sa.Text, nullable=False),
+    # Whether any worker takes any slice, or the items of a key are worked in their order.
+    sa.Column("mode", sa.Text, nullable=False, server_default=sa.text("'claim'")),
+    sa.Column("partitions", sa.Integer),
+    # What follows the death of a key's item.
+    sa.Column("on_dead", sa.Text),
     # What the actor is given beside the item.
     sa.Column("kwargs", AnyJson, nullable=False),
     sa.Column("shards", sa.Integer, nullable=False),
@@ -251,6 +256,8 @@ batches = sa.Table(
     sa.Column("sent_at", _TIME, nullable=False, server_default=_NOW),
     sa.Column("ended_at", _TIME),
     sa.CheckConstraint("per IN ('item', 'slice')", name="per_check"),
+    sa.CheckConstraint("mode IN ('claim', 'partition')", name="mode_check"),
+    sa.CheckConstraint("on_dead IN ('skip', 'block')", name="on_dead_check"),
     sa.CheckConstraint("state IN ('running', 'paused', 'cancelled', 'complete')", name="state_check"),
     sa.Index("batches_ended_at_idx", "ended_at", postgresql_where=sa.text("ended_at IS NOT NULL")),
 )
@@ -265,6 +272,18 @@ batch_items = sa.Table(
 )
 """The items of a batch, numbered from 0 without a gap: written once, never changed, so never dead under a snapshot."""
 
+batch_keys = sa.Table(
+    "batch_keys",
+    metadata,
+    sa.Column("batch", sa.BigInteger, primary_key=True, autoincrement=False),
+    # The first and the last item, both within: a key's items are numbered one after the other, in their order.
+    sa.Column("first", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("last", sa.BigInteger, nullable=False),
+    sa.Column("partition", sa.Integer, nullable=False),
+    sa.Column("key", _KEY, nullable=False),
+)
+"""The keys of a batch by partition, and where their items lie: written once, as the items are."""
+
 batch_slices = sa.Table(
     "batch_slices",
     metadata,
@@ -272,10 +291,12 @@ batch_slices = sa.Table(
     # In the key, so that a takeover waits for a fence held FOR KEY SHARE while a renewal passes it.
     sa.Column("term", sa.Integer, primary_key=True, autoincrement=False, server_default=sa.text("0")),
     sa.Column("batch", sa.BigInteger, nullable=False),
+    # Of a batch by partition; one slice of a partition has an owner at a time.
+    sa.Column("partition", sa.Integer),
     # The first and the last item, both within.
     sa.Column("first", sa.BigInteger, nullable=False),
     sa.Column("last", sa.BigInteger, nullable=False),
-    # Which attempt of its items this will be.
+    # Which attempt of its items this will be; by partition, of its first one.
     sa.Column("attempt", sa.Integer, nullable=False, server_default=sa.text("1")),
     # How often an owner did not come back from it.
     sa.Column("losses", sa.Integer, nullable=False, server_default=sa.text("0")),
@@ -284,6 +305,13 @@ batch_slices = sa.Table(
     # Until when nobody else may take it: the owner's lease, or the wait before a retry.
     sa.Column("lease_until", _TIME, nullable=False, server_default=sa.text("'epoch'")),
     sa.Index("batch_slices_batch_idx", "batch", "first"),
+    sa.Index(
+        "batch_slices_partition_idx",
+        "batch",
+        "partition",
+        "first",
+        postgresql_where=sa.text("partition IS NOT NULL"),
+    ),
     postgresql_with={"fillfactor": "50"},
 )
 """What is left of a batch: runs of items that are not done and not dead. A claim takes rows, a finish deletes them."""

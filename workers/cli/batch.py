@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_args
 
 import click
 import msgspec
@@ -44,6 +44,16 @@ def batch() -> None:
 @click.option("--file", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Items: a file.")
 @click.option("--query", help="Items: the rows of an SQL query; one column is the item, several are an object.")
 @click.option("--per", type=click.Choice(["item", "slice"]), default="item", show_default=True, help="Call it with.")
+@click.option(
+    "--mode",
+    type=click.Choice(get_args(batches.Mode)),
+    default="claim",
+    show_default=True,
+    help="By partition the items of a key are worked in order.",
+)
+@click.option("--by", metavar="NAME", help="By partition: the field or column that is an item's key.")
+@click.option("--partitions", type=int, help="By partition: into how many the keys fall (32).")
+@click.option("--on-dead", type=click.Choice(["skip", "block"]), help="By partition: what a dead item does to its key.")
 @click.option("--key", help="Of all batches with one key there is one.")
 @click.option("--then", metavar="ACTOR", help="Who is sent batch, total, done and dead at the end.")
 @click.option("--kwargs", default="{}", metavar="JSON", help="What the actor is given beside the item.")
@@ -147,7 +157,8 @@ def items(batch_id: int, state: batches.State, after: int, limit: int, *, as_jso
         return
     for item in found:
         why = "" if item.reason is None else f"{item.reason:<22}attempts {item.attempts}  {item.error or ''}"
-        click.echo(f"{item.number:>10}  {why}".rstrip())
+        key = "" if item.key is None else f"{item.key:<22}"
+        click.echo(f"{item.number:>10}  {key}{why}".rstrip())
 
 
 def _json_object(text: str) -> dict[str, Any]:

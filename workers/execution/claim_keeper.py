@@ -8,8 +8,10 @@ database would give the slice to another, and what is written nevertheless ends 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
+
+import sqlalchemy as sa
 
 from sharding import claims
 from sharding.claims import Claim, Wish
@@ -18,6 +20,8 @@ from smena.job import new_id
 from smena.lifecycle import Loop
 from smena.store.database import Database
 from smena.telemetry import events
+
+Take = Callable[[sa.Connection, Wish], Claim | None]
 
 RENEWED_AT: Final = 1 / 3
 """Part of its lease after which a claim is renewed."""
@@ -62,11 +66,11 @@ class ClaimKeeper(Loop):
         self._held: set[HeldClaim] = set()
         self._changing = threading.Lock()
 
-    def take(self, batch: int, epoch: int, items: int, start: int) -> HeldClaim | None:
-        """Take slices of a batch and hold them until `drop`; None where none is free."""
+    def take(self, batch: int, epoch: int, items: int, start: int, take: Take = claims.take) -> HeldClaim | None:
+        """Take slices of a batch, as ``take`` does, and hold them until `drop`; None where none is free."""
         asked_s = self._clock.monotonic()
         with self._database.transaction() as connection:
-            claim = claims.take(connection, Wish(batch, epoch, self.owner, self.lease_s, items, start))
+            claim = take(connection, Wish(batch, epoch, self.owner, self.lease_s, items, start))
         if claim is None:
             return None
         held = HeldClaim(claim, asked_s, self.lease_s, self._clock)

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 
 import sqlalchemy as sa
 
-from sharding import claims, progress
+from sharding import claims, keyed_claims, progress
 from sharding.batches import SHARD
 from sharding.claims import Piece
 from smena.book import Book
@@ -31,6 +31,7 @@ from smena.telemetry.plain_text import error_text
 from smena.telemetry.tally import Board
 from workers.execution.appetite import Appetite
 from workers.execution.claim_keeper import ClaimKeeper, HeldClaim
+from workers.execution.keyed_work import KeyedWork
 from workers.execution.slice_work import Finish, Finishing, Recipe, Remains, SliceWork
 from workers.middleware.actor import call_actor
 from workers.middleware.arguments import Arguments
@@ -146,6 +147,8 @@ class Shards:
     def _take(self, course: _Course, epoch: int) -> HeldClaim | None:
         """Take what comes behind the last claim, over no dead rows of what was finished; then from the beginning."""
         batch, wish, start = course.recipe.batch, course.appetite.wish(), course.start
+        if course.recipe.on_dead is not None:
+            return self._keeper.take(batch, epoch, wish, 0, keyed_claims.take)
         held = self._keeper.take(batch, epoch, wish, start)
         if held is None and start:
             course.start = 0
@@ -158,7 +161,8 @@ class Shards:
         """Say how to go on where nothing could be taken: end, wait in the queue, or (None) look again at once."""
         batch = course.recipe.batch
         with self._database.transaction() as connection:
-            outlook = progress.outlook(connection, batch, epoch)
+            look = progress.outlook if course.recipe.on_dead is None else keyed_claims.outlook
+            outlook = look(connection, batch, epoch)
         if not outlook.goes_on:
             self._courses.pop(batch, None)
             return DONE
@@ -182,7 +186,8 @@ class Shards:
     def _worked(self, course: _Course, held: HeldClaim, attempt: Attempt) -> Outcome | None:
         began_s = self._clock.monotonic()
         stop_s = began_s + max(self._settings.turn_s, 2 * self._settings.slice_s)
-        work = SliceWork(
+        kind = SliceWork if course.recipe.on_dead is None else KeyedWork
+        work = kind(
             course.recipe,
             held,
             attempt,
@@ -206,7 +211,10 @@ class Shards:
         if remains.is_finished:
             return
         with self._database.transaction() as connection:
-            claims.finish(connection, held.claim, remains.again, remains.dead)
+            if held.claim.partition is None:
+                claims.finish(connection, held.claim, remains.again, remains.dead)
+            else:
+                keyed_claims.finish(connection, held.claim, remains.again, remains.dead, remains.blocks)
 
     def _alone(self, finish: Finish) -> None:
         with self._database.session() as session:
@@ -247,7 +255,7 @@ class Shards:
         known = self._courses.get(batch)
         if known is not None:
             return known
-        columns = (table.c.actor, table.c.queue, table.c.per, table.c.kwargs, table.c.largest_slice)
+        columns = (table.c.actor, table.c.queue, table.c.per, table.c.kwargs, table.c.largest_slice, table.c.on_dead)
         with self._database.transaction() as connection:
             row = connection.execute(sa.select(*columns).where(table.c.id == batch)).one_or_none()
         if row is None:
@@ -264,4 +272,5 @@ class Shards:
         if actor.needs_transaction:
             rings += [self._once, Finishing()]
         call = compose(rings, call_actor)
-        return Recipe(batch, row.queue, actor, call, row.per == "slice", row.kwargs, actor.needs_transaction)
+        commits = actor.needs_transaction
+        return Recipe(batch, row.queue, actor, call, row.per == "slice", row.kwargs, commits, row.on_dead)

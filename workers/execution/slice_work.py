@@ -16,6 +16,8 @@ from sqlalchemy.orm import Session
 
 from sharding import claims
 from sharding.claims import Again, DeadItem, Piece
+from sharding.keyed_claims import Block
+from smena.book.partitioning import OnDead
 from smena.context import running
 from smena.errors import ClaimLost, Transient
 from smena.job import Job
@@ -78,7 +80,8 @@ class Finishing:
 class Recipe:
     """How the items of one batch are worked: by which actor, through which rings, given how.
 
-    ``commits_items`` says that the actor has a transaction of its own.
+    ``commits_items`` says that the actor has a transaction of its own, ``on_dead`` what follows the death of a key's
+    item, where items have keys.
     """
 
     batch: int
@@ -88,11 +91,12 @@ class Recipe:
     per_slice: bool
     kwargs: dict[str, Any]
     commits_items: bool
+    on_dead: OnDead | None = None
 
 
 @dataclass(slots=True)
 class Remains:
-    """What a claim came to so far: items for another time, dead ones, how many are done.
+    """What a claim came to so far: items for another time, dead ones, what these block, how many are done.
 
     ``is_finished`` says that the claim was finished in the actor's own transaction; ``pause`` why the worker cannot go
     on now.
@@ -100,6 +104,7 @@ class Remains:
 
     again: list[Again] = field(default_factory=list)
     dead: list[DeadItem] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
     done: int = 0
     is_finished: bool = False
     pause: Returned | None = None
@@ -160,7 +165,7 @@ class SliceWork:
     # --- item by item -----------------------------------------------------------------------------
 
     def _run_each(self, piece: Piece, numbers: list[int]) -> None:
-        if _kills(piece):
+        if kills(piece):
             self._bury(piece, piece.first, CRASHED, None)
             return
         commits, remains = self._recipe.commits_items, self.remains
@@ -202,7 +207,7 @@ class SliceWork:
         if not self._goes_on() or self.remains.pause is not None:
             self.remains.keep(piece, numbers)
             return
-        if _kills(piece):
+        if kills(piece):
             self._bury(piece, piece.first, CRASHED, None)
             return
         if not is_known_bad:
@@ -296,5 +301,6 @@ class SliceWork:
         )
 
 
-def _kills(piece: Piece) -> bool:
+def kills(piece: Piece) -> bool:
+    """Say whether the one item of a piece ended so many workers that it is not to be run again."""
     return piece.first == piece.last and piece.losses >= MOST_LOSSES
