@@ -23,6 +23,10 @@ from sharding.progress import Outlook
 BLOCKED: Final = "blocked"
 """Why an item is dead that stood behind a dead one of its key."""
 
+MOST_HELD: Final = 64
+"""Keys of a partition that wait for their next attempt. With so many it is not the keys: the whole partition waits for
+the first of them then, so that a service that is away leaves few slices."""
+
 _KEY: Final = """
     SELECT k.first, k.last FROM smena.batch_keys AS k
     WHERE k.batch = :batch AND k.first <= {number} ORDER BY k.first DESC LIMIT 1
@@ -40,7 +44,9 @@ _READY: Final = f"""
       AND EXISTS (SELECT 1 FROM smena.batches WHERE id = :batch AND state = 'running' AND epoch = :epoch)
       AND NOT EXISTS (SELECT 1 FROM smena.batch_slices AS h WHERE h.batch = :batch AND h.partition = s.partition
                       AND h.owner IS NOT NULL AND h.id <> s.id)
-      AND (s.owner IS NOT NULL OR ({_IS_BEHIND}) IS NOT TRUE)
+      AND (s.owner IS NOT NULL OR (({_IS_BEHIND}) IS NOT TRUE AND {MOST_HELD} > (
+           SELECT count(*) FROM smena.batch_slices AS w WHERE w.batch = :batch AND w.partition = s.partition
+           AND w.lease_until > clock_timestamp())))
 """  # noqa: S608 - constants
 _LOCK: Final = sa.text(f"""
 WITH ready AS MATERIALIZED (SELECT s.partition FROM {_READY} GROUP BY s.partition ORDER BY random())
@@ -113,22 +119,28 @@ FROM unnest(CAST(:firsts AS bigint[]), CAST(:lasts AS bigint[]), CAST(:attempts 
 _BLOCK: Final = sa.text("""
 WITH behind AS (
     SELECT id, first, last FROM smena.batch_slices
-    WHERE batch = :batch AND partition = :partition AND first > :number AND first <= :upto
+    WHERE batch = :batch AND partition = :partition AND first > :ours AND first <= :upto
 ), dead AS (
     INSERT INTO smena.batch_dead (batch, number, attempts, reason, error_text)
     SELECT :batch, n.number, 0, :reason, :told
-    FROM behind CROSS JOIN LATERAL generate_series(first, least(last, :upto)) AS n(number)
+    FROM (SELECT :number + 1 AS first, :ours AS last UNION ALL SELECT first, least(last, :upto) FROM behind) AS b
+    CROSS JOIN LATERAL generate_series(b.first, b.last) AS n(number)
     ON CONFLICT DO NOTHING
+    RETURNING 1
 ), gone AS (
     DELETE FROM smena.batch_slices AS s USING behind AS b WHERE s.id = b.id AND b.last <= :upto
+), parted AS (
+    UPDATE smena.batch_slices AS s SET first = :upto + 1, attempt = 1
+    FROM behind AS b WHERE s.id = b.id AND b.last > :upto
 )
-UPDATE smena.batch_slices AS s SET first = :upto + 1, attempt = 1
-FROM behind AS b WHERE s.id = b.id AND b.last > :upto
+SELECT count(*) FROM dead
 """)
 _OUTLOOK: Final = sa.text(f"""
 SELECT b.state, b.epoch = :epoch AS current,
        (SELECT CAST(extract(epoch FROM min(until) - clock_timestamp()) AS float8) FROM (
             SELECT coalesce(max(lease_until) FILTER (WHERE owner IS NOT NULL),
+                            CASE WHEN count(*) FILTER (WHERE lease_until > clock_timestamp()) >= {MOST_HELD}
+                                 THEN min(lease_until) FILTER (WHERE lease_until > clock_timestamp()) END,
                             min(lease_until) FILTER (WHERE is_behind IS NOT TRUE)) AS until
             FROM (SELECT s.*, ({_IS_BEHIND}) AS is_behind FROM smena.batch_slices AS s WHERE s.batch = :batch) AS each
             GROUP BY partition) AS partitions) AS wait_s,
@@ -138,9 +150,10 @@ FROM smena.batches AS b WHERE b.id = :batch
 
 
 class Block(NamedTuple):
-    """A dead item and the last one of its key: all between that are left are not to be worked."""
+    """A dead item, the last one of its key in the claim, and the last of its key: those behind it are dead too."""
 
     number: int
+    ours: int
     upto: int
 
 
@@ -170,16 +183,21 @@ def take(connection: sa.Connection, wish: Wish) -> Claim | None:
 
 def finish(
     within: sa.Connection, claim: Claim, again: Sequence[Again], dead: Sequence[DeadItem], blocks: Sequence[Block]
-) -> None:
-    """Settle all items of the claim as `claims.finish` does, and bury what ``blocks`` name; raises `ClaimLost`."""
-    place = {"batch": claim.batch, "partition": claim.partition}
+) -> int:
+    """Settle all items of the claim as `claims.finish` does, and bury what is behind the dead ones that block.
+
+    Return how many were buried so; raises `ClaimLost`.
+    """
+    place = {"batch": claim.batch, "partition": claim.partition, "reason": BLOCKED}
     if again:
         within.execute(_AGAIN, place | claims.again_values(again))
-    for number, upto in blocks:
-        told = f"blocked by item {number}"
-        within.execute(_BLOCK, place | {"number": number, "upto": upto, "reason": BLOCKED, "told": told})
+    blocked = 0
+    for block in blocks:
+        told = {"told": f"blocked by item {block.number}"}
+        blocked += within.scalar(_BLOCK, place | block._asdict() | told) or 0
     claims.bury(within, claim, dead)
     claims.settle(within, claim)
+    return blocked
 
 
 def outlook(connection: sa.Connection, batch: int, epoch: int) -> Outlook:

@@ -84,9 +84,29 @@ def test_a_batch_is_submitted_from_a_file_or_a_query_and_steered(database: Datab
     assert told("batch", "status", which, "--watch")["state"] == "cancelled"
 
 
+def test_a_batch_by_partition_is_submitted_and_its_items_are_listed_with_their_keys(database: Database) -> None:
+    by = ["--mode", "partition", "--by", "code", "--partitions", "4", "--on-dead", "block"]
+    query = "SELECT n AS number, 'c' || n % 2 AS code FROM generate_series(1, 4) AS n ORDER BY n"
+    stands = told("batch", "submit", "works.line", "--query", query, *by)
+    assert (stands["total"], stands["mode"]) == (4, "partition")
+    left = told("batch", "items", str(stands["id"]), "--state", "left")
+    assert sorted((item["key"], item["item"]["number"]) for item in left) == [
+        ("c0", 2),
+        ("c0", 4),
+        ("c1", 1),
+        ("c1", 3),
+    ]
+    assert run("batch", "items", str(stands["id"]), "--state", "left").output.split()[:2] == ["0", left[0]["key"]]
+    with database.transaction() as connection:
+        said = connection.exec_driver_sql("SELECT partitions, on_dead FROM smena.batches").one()
+    assert tuple(said) == (4, "block")
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
+        (("works.each", "--query", "SELECT 1", "--mode", "partition"), "wants `by`"),
+        (("works.each", "--query", "SELECT 1 AS a", "--mode", "partition", "--by", "b"), "no column of the query"),
         (("works.each",), "by --file or by --query"),
         (("works.nobody", "--query", "SELECT 1"), "no loaded book has an actor works.nobody"),
         (("works.each", "--query", "SELECT 1/0"), "division by zero"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from sharding.claims import Again, Piece
-from sharding.keyed_claims import Block
+from sharding.keyed_claims import MOST_HELD, Block
 from workers.execution.slice_work import CRASHED, SliceWork, kills
 from workers.middleware.outcome import Dead, Done, Outcome, Retry, Returned, Snooze
 
@@ -23,7 +23,7 @@ class KeyedWork(SliceWork):
             if number <= passed:
                 continue  # it waits for an item before it, or is blocked by one
             own = piece if number == piece.first else piece._replace(attempt=1)
-            if not self._goes_on():
+            if not self._goes_on() or len(self.remains.again) >= MOST_HELD:
                 self.remains.again.append(Again(number, piece.last, own.attempt))
                 return
             outcome = self._outcome(own, number)
@@ -55,15 +55,10 @@ class KeyedWork(SliceWork):
                 return piece.last
             case Dead(reason, error):
                 self._bury(piece, number, reason, error)
-                return number if self._recipe.on_dead == "skip" else self._blocked(number, ours, end)
+                if self._recipe.on_dead == "skip":
+                    return number
+                remains.blocks.append(Block(number, ours, end))
+                return ours
             case _:
                 remains.done += 1
                 return number
-
-    def _blocked(self, number: int, ours: int, end: int) -> int:
-        """Leave what is behind a dead item in its key to the finish, which buries it wherever it lies."""
-        if number < end:
-            self.remains.blocks.append(Block(number, end))
-        if number < ours:
-            self.remains.again.append(Again(number + 1, ours, 1))
-        return ours

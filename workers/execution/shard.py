@@ -214,7 +214,8 @@ class Shards:
             if held.claim.partition is None:
                 claims.finish(connection, held.claim, remains.again, remains.dead)
             else:
-                keyed_claims.finish(connection, held.claim, remains.again, remains.dead, remains.blocks)
+                blocks = remains.blocks
+                remains.blocked = keyed_claims.finish(connection, held.claim, remains.again, remains.dead, blocks)
 
     def _alone(self, finish: Finish) -> None:
         with self._database.session() as session:
@@ -230,7 +231,7 @@ class Shards:
         again = sum(run.last - run.first + 1 for run in remains.again)
         tried = remains.done + len(remains.dead)
         course.appetite.learn(tried, seconds, claim.bytes * max(tried, 1) // max(claim.size, 1))
-        for outcome, count in (("done", remains.done), ("dead", len(remains.dead)), ("again", again)):
+        for outcome, count in (("done", remains.done), ("dead", len(remains.dead) + remains.blocked), ("again", again)):
             if count:
                 self._board.add(BATCH_ITEMS, actor, outcome, by=count)
 

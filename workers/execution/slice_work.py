@@ -98,6 +98,7 @@ class Recipe:
 class Remains:
     """What a claim came to so far: items for another time, dead ones, what these block, how many are done.
 
+    ``blocked`` is how many were found behind ``blocks`` at the finish.
     ``is_finished`` says that the claim was finished in the actor's own transaction; ``pause`` why the worker cannot go
     on now.
     """
@@ -105,6 +106,7 @@ class Remains:
     again: list[Again] = field(default_factory=list)
     dead: list[DeadItem] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
+    blocked: int = 0
     done: int = 0
     is_finished: bool = False
     pause: Returned | None = None

@@ -82,6 +82,18 @@ def note_item(ctx: Context, session: Session, /, number: int) -> None:
     time.sleep(0.002)
 
 
+@book.actor(queue="jobs")
+def note_in_order(ctx: Context, session: Session, /, number: int, *, keys: int) -> None:
+    """Take effect in a transaction of its own, and say which item of its key came before."""
+    key = number % keys
+    behind = sa.text("SELECT max(CAST(split_part(key, '-', 3) AS int)) FROM effects WHERE key LIKE :of")
+    before = session.scalar(behind, {"of": f"key-{key}-%"})
+    if before != (number - keys if number >= keys else None):
+        session.execute(_EFFECT, _values(ctx, f"disorder: {number} behind {before}"))
+    session.execute(_EFFECT, _values(ctx, f"key-{key}-{number}"))
+    time.sleep(0.002)
+
+
 @book.actor(queue="jobs", once=lambda batch, **_counts: str(batch))
 def note_end(ctx: Context, session: Session, /, batch: int, total: int, done: int, dead: int) -> None:
     """Keep what a batch came to."""

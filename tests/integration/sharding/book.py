@@ -66,6 +66,13 @@ def commits(ctx: Context, session: Session, /, number: int, *, offset: int = 0) 
     doing(number)
 
 
+@book.actor(queue="works", retry=Retry(attempts=1000))
+def patient(ctx: Context, session: Session, /, number: int) -> None:
+    """Write one effect, however often it takes."""
+    _write(ctx, session, number)
+    doing(number)
+
+
 @book.actor(queue="works", once=lambda number: str(number % 100))
 def once(ctx: Context, session: Session, /, number: int) -> None:
     """Write one effect for each key."""

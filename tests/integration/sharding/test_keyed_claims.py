@@ -82,6 +82,14 @@ def test_items_lie_by_partition_and_key_in_the_order_in_which_they_were_given(da
     assert len({item.key for item in left[:20]}) == 1
 
 
+def test_postgresql_and_python_know_one_partition_of_a_key(database: Database) -> None:
+    words = ["é", "e\u0301", "😀", "смена", "tab\t, end\n, \\N", "%(a)s", "7", "x" * 255]
+    batch = opened(database, words, actor=book.anything, mode="partition", by=str, partitions=4096)
+    with database.session() as session:
+        keys = session.execute(sa.text("SELECT key, partition FROM smena.batch_keys WHERE batch = :b"), {"b": batch})
+        assert {row.key: row.partition for row in keys} == {word: partition_of(word, 4096) for word in words}
+
+
 def test_rows_of_a_query_and_of_a_file_have_their_key_in_a_column(database: Database, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text('number,code\n1,b\n2,"a\t\\n"\n3,b\n', encoding="utf-8")
     series = sa.func.generate_series(1, 3).column_valued("number")
@@ -154,14 +162,16 @@ def test_claimers_that_come_at_once_keep_each_key_in_order_and_each_partition_to
 
 def test_two_claimers_at_one_moment_do_not_share_a_partition(database: Database) -> None:
     batch = opened(database, range(20), partitions=1, **BY_TEN)
-    finish(database, taken(database, batch, items=4), again=[Again(0, 1, 2)])  # two slices are free
+    finish(database, taken(database, batch, items=4), again=[Again(0, 1, 2, 3600.0)])
     with database.transaction() as connection:
         first = keyed_claims.take(connection, Wish(batch, 1, "a", 60, 100))
         assert first is not None
-        assert take(database, batch, owner="b") is None  # it is not committed yet, and holds all the same
+        with database.transaction() as other:  # what waited is free from this moment on
+            other.execute(sa.text("UPDATE smena.batch_slices SET lease_until = now() WHERE first = 0"))
+        assert take(database, batch, owner="b") is None  # the first one is not committed yet, and holds all the same
     assert take(database, batch, owner="b") is None
     finish(database, first)
-    assert take(database, batch, owner="b") is not None
+    assert of(taken(database, batch)) != of(first)
 
 
 @pytest.mark.parametrize(("wish", "sizes"), [(1000, [20]), (9, [8, 8, 4]), (3, [3, 1] * 5)])
@@ -201,12 +211,9 @@ def test_a_stale_owner_of_a_partition_cannot_write_and_its_heir_goes_on_where_it
     run_out(database)
     fresh = taken(database, batch)
     assert (fresh.pieces[0].id, fresh.pieces[0].term) == (stale.pieces[0].id, stale.pieces[0].term + 1)
-    for write in (
-        lambda: finish(database, stale),
-        lambda: finish(database, stale, dead=[DeadItem(stale.pieces[0].first, 1, "bad")]),
-    ):
+    for dead in ([], [DeadItem(stale.pieces[0].first, 1, "bad")]):
         with pytest.raises(ClaimLost):
-            write()
+            finish(database, stale, dead=dead)
     with database.session() as session, pytest.raises(ClaimLost):
         claims.mark(session, stale.pieces[0], [stale.pieces[0].first])
     assert numbers(database, batch, "dead") == []
@@ -216,7 +223,7 @@ def test_a_stale_owner_of_a_partition_cannot_write_and_its_heir_goes_on_where_it
 def test_what_stands_behind_a_dead_item_is_dead_wherever_it_lies_and_is_taken_up_in_order(database: Database) -> None:
     batch = opened(database, range(40), mode="partition", by=lambda number: number % 2, partitions=1, on_dead="block")
     claim = taken(database, batch, items=5)
-    finish(database, claim, [Again(3, 4, 1)], [DeadItem(2, 1, "bad")], [Block(2, 19)])
+    finish(database, claim, dead=[DeadItem(2, 1, "bad")], blocks=[Block(2, 4, 19)])
     assert numbers(database, batch, "dead") == list(range(2, 20))
     with database.session() as session:
         blocked = list(batches.items(session, batch, "dead"))[-1]
@@ -307,3 +314,15 @@ def test_an_item_that_kills_its_owners_is_found_and_its_key_stays_in_order(datab
             finish(database, claim)
     assert crashes <= 9
     assert seen == [n for k in range(4) for n in range(k, 64, 4) if n != poison]
+
+
+def test_a_partition_of_which_many_keys_wait_waits_for_the_first_of_them(database: Database) -> None:
+    batch = opened(database, range(100), mode="partition", by=lambda number: number, partitions=1)
+    wait_s = {place: 60.0 + place for place in range(keyed_claims.MOST_HELD)}
+    claim = taken(database, batch, items=keyed_claims.MOST_HELD)
+    finish(database, claim, again=[Again(place, place, 2, wait) for place, wait in wait_s.items()])
+    assert take(database, batch) is None
+    with database.transaction() as connection:
+        assert 30 < keyed_claims.outlook(connection, batch, 1).wait_s <= 60
+        connection.execute(sa.text("UPDATE smena.batch_slices SET lease_until = now() WHERE first = 3"))
+    assert taken(database, batch).pieces[0].first == 3

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from sharding import batches, claims, keyed_claims
 from smena.book import Actor
-from smena.errors import ClaimLost
+from smena.errors import ClaimLost, Transient
 from smena.store.database import Database
 from workers.middleware.outcome import Returned
 
@@ -20,8 +20,8 @@ from .world import process
 N, KEYS = 240, 6
 
 
-def opened(database: Database, actor: Actor[..., Any] = book.commits, **options: Any) -> int:
-    options = {"by": lambda number: number % KEYS, "partitions": 3, "then": book.ended} | options
+def opened(database: Database, actor: Actor[..., Any] = book.commits, **said: Any) -> int:
+    options: dict[str, Any] = {"by": lambda number: number % KEYS, "partitions": 3, "then": book.ended} | said
     with database.session() as session:
         batch = batches.open(session, actor, range(N), mode="partition", **options)
         session.commit()
@@ -74,7 +74,8 @@ def test_each_key_is_worked_in_order_and_one_at_a_time_by_several_workers(
 
 
 def test_an_item_that_fails_holds_up_its_key_until_it_is_done_and_no_other_key(database: Database) -> None:
-    flaky, failed = 33, []
+    flaky = 33
+    failed: list[int] = []
     ahead: list[int] = []
 
     def hook(number: int) -> None:
@@ -133,6 +134,8 @@ def test_a_dead_item_blocks_what_is_behind_it_until_it_is_retried(database: Data
         one.work(batch)
         assert outcome_of(one, batch) == ("complete", N - 1 - len(behind), 1 + len(behind), 0)
         assert of_keys(book.doing.seen) == in_order(*behind)
+        items = one.board.snapshot()["counters"]["smena_batch_items_total"]
+        assert items["works.commits|dead"] == 1 + len(behind)
         assert Counter(dead(database, batch).values()) == {(1, "bad"): 1, (0, "blocked"): len(behind)}
         book.doing.__init__()  # type: ignore[misc]  # as new
         assert retry(database, batch) == 1 + len(behind)
@@ -230,3 +233,27 @@ def test_an_item_that_kills_its_owner_is_dead_and_its_key_goes_on_in_order(datab
         assert outcome_of(one, batch) == ("complete", N - 1, 1, 0)
     assert dead(database, batch) == {0: (1, "crashed")}
     assert sum(map(len, of_keys(book.doing.seen).values())) == N - 1
+
+
+def test_an_outage_leaves_few_slices_and_each_key_in_order(database: Database) -> None:
+    calls = {"left": 300}
+
+    def hook(number: int) -> None:
+        if calls["left"] > 0:
+            calls["left"] -= 1
+            raise Transient("away", item=number)
+
+    book.doing.hook = hook
+    batch = opened(database, book.patient, by=lambda number: number // 2, partitions=1)
+    with process(database) as one:
+        most = 0
+        give_up = threading.Event()
+        while one.status(batch).state == "running" and not give_up.wait(0.01):
+            one.turn(batch)
+            with database.transaction() as connection:
+                most = max(most, connection.scalar(sa.text("SELECT count(*) FROM smena.batch_slices")) or 0)
+        assert outcome_of(one, batch) == ("complete", N, 0, 0)
+    assert most <= 2 * keyed_claims.MOST_HELD + 1
+    with database.transaction() as connection:
+        written = list(connection.scalars(sa.text("SELECT item FROM effects ORDER BY ctid")))
+    assert all(written.index(number) < written.index(number + 1) for number in range(0, N, 2))
