@@ -64,6 +64,12 @@ BATCH_ITEM_DEAD = Event(
         "error": "class and text of the error, cut at 2 kB",
     },
 )
+BATCH_BLOCKED = Event(
+    "batch.blocked",
+    "warning",
+    "Items are dead, `blocked`, because one before them in their key died; `smena batch retry` takes them up in order.",
+    {"batch": "id of the batch", "partition": "where they were", "items": "how many"},
+)
 BATCH_WOKEN = Event(
     "batch.woken",
     "warning",

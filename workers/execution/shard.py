@@ -216,6 +216,9 @@ class Shards:
             else:
                 blocks = remains.blocks
                 remains.blocked = keyed_claims.finish(connection, held.claim, remains.again, remains.dead, blocks)
+        if remains.blocked:
+            where = {"batch": held.claim.batch, "partition": held.claim.partition}
+            events.emit(events.BATCH_BLOCKED, **where, items=remains.blocked)
 
     def _alone(self, finish: Finish) -> None:
         with self._database.session() as session:

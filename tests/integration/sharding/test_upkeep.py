@@ -1,17 +1,19 @@
 """A batch whose shard jobs were lost gets new ones, and what ended long ago is deleted piece by piece."""
 
+from typing import Any
+
 import sqlalchemy as sa
 
-from sharding import batches, claims, upkeep
+from sharding import batches, claims, keyed_claims, upkeep
 from sharding.claims import Wish
 from smena.store.database import Database
 
 from . import book
 
 
-def opened(database: Database, count: int) -> int:
+def opened(database: Database, count: int, **options: Any) -> int:
     with database.session() as session:
-        batch = batches.open(session, book.each, range(count), shards=3)
+        batch = batches.open(session, book.each, range(count), shards=3, **options)
         session.commit()
     return batch.id
 
@@ -38,6 +40,21 @@ def test_a_batch_that_nobody_holds_is_sent_new_shard_jobs_later_each_time(databa
         assert connection.scalar(sa.text("SELECT count(*) FROM smena.outbox")) == 3
 
 
+def test_a_batch_by_partition_is_woken_and_its_order_kept(database: Database) -> None:
+    batch = opened(database, 100, mode="partition", by=lambda number: number % 2, partitions=1)
+    with database.transaction() as connection:
+        held = keyed_claims.take(connection, Wish(batch, 1, "me", 60, 10))
+    assert held is not None
+    run(database, "UPDATE smena.batches SET sent_at = now() - interval '61 s'")
+    assert woken(database) == []
+    run(database, "UPDATE smena.batch_slices SET lease_until = now() WHERE owner IS NOT NULL")
+    assert woken(database) == [(batch, 2)]
+    with database.transaction() as connection:
+        heir = keyed_claims.take(connection, Wish(batch, 2, "other", 60, 10))
+    assert heir is not None
+    assert heir.pieces[0].first == held.pieces[0].first
+
+
 def test_a_batch_that_somebody_holds_or_that_does_not_run_is_left_alone(database: Database) -> None:
     held, paused = opened(database, 10), opened(database, 10)
     with database.session() as session:
@@ -52,7 +69,7 @@ def test_a_batch_that_somebody_holds_or_that_does_not_run_is_left_alone(database
 
 
 def test_a_batch_is_pruned_with_all_its_rows_in_small_steps(database: Database) -> None:
-    old, young = opened(database, 25), opened(database, 5)
+    old, young = opened(database, 25, mode="partition", by=str), opened(database, 5)
     ended = "UPDATE smena.batches SET state = 'cancelled', ended_at = now() - interval '2 h' WHERE id = :batch"
     run(database, ended, batch=old)
     steps = []
@@ -65,5 +82,6 @@ def test_a_batch_is_pruned_with_all_its_rows_in_small_steps(database: Database) 
     assert max(steps) <= 10
     with database.transaction() as connection:
         left = connection.execute(sa.text("SELECT DISTINCT batch FROM smena.batch_items")).scalars().all()
+        assert connection.scalar(sa.text("SELECT count(*) FROM smena.batch_keys")) == 0
         kept = connection.execute(sa.text("SELECT id FROM smena.batches")).scalars().all()
     assert (left, kept) == ([young], [young])
