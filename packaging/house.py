@@ -160,9 +160,7 @@ COMMANDS: Final = {
     "demo": Command("process a shop's sales on a real fleet, kill a worker meanwhile, and judge the result", demo),
     "test": Command("run the tests (arguments go to pytest)", test),
     "check": Command("lint, format, types and import floors; --proofs: each guard is missed when taken out", check),
-    "bench": Command(
-        "measure beside others: drain, publish, latency, outbox, once, cpu, claims, partitions", bench
-    ),
+    "bench": Command("measure beside others: drain, publish, latency, outbox, once, cpu, claims, partitions", bench),
     "drill": Command(
         "make faults on purpose and judge what was lost or doubled: list, NAME…, --all, --controls, settle", drill
     ),
