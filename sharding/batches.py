@@ -18,7 +18,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from sharding import keyed_claims, keyed_sources, progress
-from sharding.item_check import ItemCheck, Per
+from sharding.item_check import ItemCheck, Per, refuse_kwargs
 from sharding.keyed_sources import By, Keying
 from sharding.pages import Item, State, items
 from sharding.progress import End, Progress
@@ -126,10 +126,11 @@ def open(  # noqa: A001 - batches.open() reads like the builtin on purpose
     _refuse_sizes(key, shards, largest_slice)
     keying = _keying(mode, per, by, partitions, on_dead)
     constant = plain(dict(kwargs or {}), "kwargs")
+    refuse_kwargs(actor, constant)
     batch = connection.scalar(_insert(actor, key, per, constant, shards, largest_slice, then, keying))
     if batch is None:
         return _earlier(connection, key)
-    check = ItemCheck(actor, per, constant)
+    check = ItemCheck(actor, per)
     if keying is None:
         total = useful = load(connection, batch, items, check)
         if total:

@@ -16,19 +16,11 @@ Per = Literal["item", "slice"]
 class ItemCheck:
     """Called with some items and the first one's number, return them as they travel."""
 
-    def __init__(self, actor: Actor[..., Any], per: Per, kwargs: dict[str, Any]) -> None:
-        self._actor = actor
-        self._per = per
-        self._kwargs = kwargs
-        self._whole = self._of_many()
-        self._is_first = True
+    def __init__(self, actor: Actor[..., Any], per: Per) -> None:
+        self._whole = _check_of_many(actor, per)
 
     def __call__(self, items: list[Any], number: int) -> list[Any]:
         try:
-            if self._is_first:  # the first one with all that the actor is given
-                one = items[:1] if self._per == "slice" else items[0]
-                self._actor.arguments.travelling((one,), self._kwargs)
-                self._is_first = False
             sent: list[Any] = self._whole((items,), {})[0][0]
         except SmenaError as error:
             if len(items) == 1:
@@ -38,13 +30,28 @@ class ItemCheck:
             raise
         return sent
 
-    def _of_many(self) -> Callable[[Args, Kwargs], tuple[Args, Kwargs]]:
-        """Return the check of a list of items: an actor of slices takes one, for one of items it is made of its own."""
-        first = next(iter(self._actor.arguments.signature.parameters.values()), None)
-        if first is None:
-            raise Misused("the actor of a batch takes an item as its first argument", actor=self._actor.name)
-        annotation = Any if first.annotation is first.empty else first.annotation
-        if self._per == "item":
-            annotation = list[annotation]  # type: ignore[valid-type]  # what the author wrote
-        many = inspect.Parameter("items", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=annotation)
-        return Arguments(self._actor.name, inspect.Signature([many])).travelling
+
+def refuse_kwargs(actor: Actor[..., Any], kwargs: dict[str, Any]) -> None:
+    """Raise unless the actor takes ``kwargs`` beside an item; whatever the items are, and also where there is none."""
+    first = _first_parameter(actor)
+    _, *others = actor.arguments.signature.parameters.values()
+    any_item = inspect.Signature([first.replace(annotation=Any), *others])
+    Arguments(actor.name, any_item).travelling((None,), kwargs)
+
+
+def _check_of_many(actor: Actor[..., Any], per: Per) -> Callable[[Args, Kwargs], tuple[Args, Kwargs]]:
+    """Return the check of a list of items: an actor of slices takes one, for one of items it is made of its own."""
+    first = _first_parameter(actor)
+    annotation = Any if first.annotation is first.empty else first.annotation
+    if per == "item":
+        annotation = list[annotation]  # type: ignore[valid-type]  # what the author wrote
+    many = inspect.Parameter("items", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=annotation)
+    return Arguments(actor.name, inspect.Signature([many])).travelling
+
+
+def _first_parameter(actor: Actor[..., Any]) -> inspect.Parameter:
+    """Return the parameter that an item is given to."""
+    first = next(iter(actor.arguments.signature.parameters.values()), None)
+    if first is None or first.kind in (first.KEYWORD_ONLY, first.VAR_KEYWORD):
+        raise Misused("the actor of a batch takes an item as its first argument", actor=actor.name)
+    return first

@@ -112,15 +112,19 @@ def test_a_batch_by_partition_is_submitted_and_its_items_are_listed_with_their_k
         (("works.each", "--query", "SELECT 1/0"), "division by zero"),
         (("works.each", "--query", "DROP TABLE x"), "syntax error"),
         (("works.each", "--query", "SELECT 1", "--kwargs", "[1]"), "not a JSON object"),
-        (("works.each", "--query", "SELECT 1", "--key", ""), "key is 1 to"),
-        (("works.awaits", "--query", "SELECT 1"), "plain function"),
-        (("works.each", "--query", "SELECT x FROM nowhere"), 'relation "nowhere" does not exist'),
+        (("works.each", "--query", "SELECT 1", "--key", ""), "Error: a batch's key is 1 to"),
+        (("works.each", "--query", "SELECT 1", "--key", "k" * 501), f"surrogate (key is '{'k' * 501}')"),
+        (("works.awaits", "--query", "SELECT 1"), "plain function, not async (actor is works.awaits)"),
+        (("works.each", "--query", "SELECT x FROM nowhere"), 'the query is refused: relation "nowhere" does not exist'),
+        (("works.each", "--query", "SELECT 1 AS a, 2 AS a"), "Error: two columns of the query have one name"),
+        (("works.each", "--query", "SELECT 1", "--kwargs", '{"to": 1}'), "to: Unexpected keyword argument"),
     ],
 )
 def test_what_cannot_be_a_batch_is_refused_with_its_reason(arguments: tuple[str, ...], told: str) -> None:
     ended = run("batch", "submit", *arguments)
     assert ended.exit_code != 0
     assert told in ended.output
+    assert "where it is made" not in ended.output
 
 
 def test_the_items_of_a_batch_that_is_not_there_are_no_empty_list(database: Database) -> None:

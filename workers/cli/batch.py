@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from sharding import batches
 from sharding.batches import Place, Query
 from smena.book import Actor, Registry, load_books
-from smena.errors import SmenaError
+from smena.errors import Misused, SmenaError
 from smena.settings import load
 from smena.store.database import Database
 from workers.wiring.user_path import open_user_path
@@ -241,5 +241,13 @@ def _database() -> Iterator[Database]:
         open_user_path(Path.cwd())
         with closing(Database(load().database, "smena-cli", pool_size=1)) as database:
             yield database
+    except Misused as error:
+        raise click.ClickException(_refusal(error)) from error
     except SmenaError as error:
         raise click.ClickException(str(error)) from error
+
+
+def _refusal(error: Misused) -> str:
+    """Say what is wrong with which value: there is no call that its sentence could be about, but what was typed."""
+    facts = ", ".join(f"{name} is {value}" for name, value in error.facts.items())
+    return f"{error.detail} ({facts})" if facts else error.detail

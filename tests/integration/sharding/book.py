@@ -126,3 +126,13 @@ async def awaits(number: int) -> None:
 @book.actor(queue="works")
 def anything(item: object) -> None:
     """Take whatever travels."""
+
+
+@book.actor(queue="works")
+def priced(item: object, rate: float) -> None:
+    """Take an item with what is the same for all."""
+
+
+@book.actor(queue="works")
+def by_name(*, item: object) -> None:
+    """Take an item by its name alone, as no batch gives it."""

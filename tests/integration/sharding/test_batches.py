@@ -93,6 +93,21 @@ def test_items_are_held_against_the_annotations_before_anything_is_written(datab
         batches.open(session, book.each, "abc")
 
 
+@pytest.mark.parametrize("items", [[1], [], batches.Query("SELECT 1"), sa.select(sa.literal(1))], ids=["one", "none", "text", "query"])
+def test_what_the_actor_is_given_beside_an_item_is_checked_whatever_the_items_come_from(
+    database: Database, items: Any
+) -> None:
+    wrong: list[dict[str, Any]] = [{}, {"rate": "much"}, {"rate": 1, "other": 2}, {"rate": 1, "item": 3}]
+    for kwargs in wrong:
+        with database.session() as session, pytest.raises(InvalidArguments, match=r"works\.priced"):
+            batches.open(session, book.priced, items, kwargs=kwargs)
+    with database.session() as session, pytest.raises(Misused, match="as its first argument"):
+        batches.open(session, book.by_name, items, kwargs={"item": 1})
+    batch = opened(database, items, actor=book.priced, kwargs={"rate": "1.5"})
+    with database.session() as session:
+        assert batches.status(session, batch).state == "running"
+
+
 def test_text_of_any_kind_comes_back_as_it_was(database: Database) -> None:
     texts = ["tab\t, end\n, \\ back, \\N, \\.", 'quote " and é€😀', ""]
     with database.session() as session:
