@@ -83,6 +83,41 @@ def test_p12_what_the_broker_does_not_take_in_time_is_sent_again_and_acked_only_
         world.check_end()
 
 
+def test_p12_what_is_written_but_not_confirmed_is_not_acked(settle_database: str) -> None:
+    """The course that `P12-durable-before-ack` needs: the next message is under way, and a death would lose it."""
+    with new_world() as world:
+        world.send(["fail", "done"], copies=1)
+        ran_and_settled(world, jobs=1)
+        world.step(0, lambda post: post.publishing.turn())
+        world.step(0, lambda post: post.consuming.turn())
+        assert world.broker.taken == []
+        world.posts[0].die(was_read=False)
+        world.check()
+        world.heal()
+        world.check_end()
+
+
+def test_p14_of_two_copies_that_ran_at_once_one_has_a_next_message(settle_database: str) -> None:
+    """The course that `P14-first-row-counts` needs: both have run before either is settled."""
+    with new_world() as world:
+        job_id = world.send(["fail", "done"], copies=2)
+        ran_and_settled(world, jobs=2)
+        world.turn(0)
+        assert [message.job_id for message in world.broker.taken] == [job_id]
+        world.heal()
+        world.check_end()
+
+
+def ran_and_settled(world: World, jobs: int) -> None:
+    """Let a process run so many jobs that wait, and settle them all in one round; nothing is on the wire yet."""
+    world.posts[0].consuming.take(16)
+    world.step(0, lambda post: post.consuming.turn())
+    for _ in range(jobs):
+        world.step(0, lambda post: post.process.run(0))
+    assert world.posts[0].process.settler.waiting() == jobs
+    world.step(0, lambda post: post.process.settle())
+
+
 def is_lost(after: int, lost: str) -> bool:
     """Play the scenario and lose a word of it; say whether it had so many."""
     with new_world() as world:
