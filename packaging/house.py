@@ -11,6 +11,7 @@ import importlib.util
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -72,19 +73,19 @@ def test(arguments: list[str]) -> int:
 
 
 def check(arguments: list[str]) -> int:
-    """Run every check, also after one has failed, and name those that failed."""
+    """Run every check, also after one has failed, and name those that failed; of proofs that are named, only those."""
     _furnish("dev")
-    unknown = set(arguments) - {"--proofs"}
-    if unknown:
-        raise Refused(f"unknown argument {' '.join(sorted(unknown))}; it takes --proofs")
+    if arguments and arguments[0] != "--proofs":
+        raise Refused(f"unknown argument {arguments[0]}; it takes --proofs and, behind it, their names")
     checks = {
         "ruff check": ["-m", "ruff", "check", "."],
         "ruff format": ["-m", "ruff", "format", "--check", "."],
         "mypy": ["-m", "mypy"],
         "import floors": ["-c", "from importlinter.cli import lint_imports_command as lint; lint()"],
     }
-    if "--proofs" in arguments:
-        checks["proofs"] = ["-m", "tests.proofs"]
+    if arguments:
+        proofs = {"proofs": ["-m", "tests.proofs", *arguments[1:]]}
+        checks = proofs if arguments[1:] else checks | proofs
     failed = [name for name, part in checks.items() if not _passes(name, part)]
     print(f"check: {len(checks) - len(failed)} passed, {len(failed)} failed", *failed)
     return 1 if failed else 0
@@ -230,8 +231,28 @@ def _written(file: Path, text: str) -> Path:
 
 
 def _passes(name: str, arguments: Sequence[str]) -> bool:
+    """Run it to its end; a signal is handed on to it, and is ours when it has ended: it may have to clean up."""
     print(f"--- {name}", flush=True)
-    return subprocess.run([str(PYTHON), *arguments], cwd=ROOT, check=False).returncode == 0
+    came: list[int] = []
+    children: list[subprocess.Popen[bytes]] = []
+
+    def hand_on(number: int, _frame: object) -> None:
+        came.append(number)
+        for child in children:
+            child.send_signal(number)
+
+    before = {number: signal.signal(number, hand_on) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        children.append(subprocess.Popen([str(PYTHON), *arguments], cwd=ROOT))
+        if came:  # before there was one to hand it on to
+            children[0].send_signal(came[0])
+        passed = children[0].wait() == 0
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if came:
+        raise SystemExit(128 + came[0])
+    return passed
 
 
 # Making the environment

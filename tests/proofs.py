@@ -1,31 +1,39 @@
 """Show that each guard is needed: take it out in a copy of the tree, and the test that guards it must fail.
 
-`python -m tests.proofs [ID…]` reads `tests/proofs.toml`. First every named test must pass as the tree is; then, for
+`./run check --proofs [ID…]` reads `tests/proofs.toml`. First every named test must pass as the tree is; then, for
 each entry, the lines `guard` in `file` are replaced by `without`, and the named test must fail. A test that cannot be
 collected, that errors outside its body or that hangs proves nothing. Exit status 0 only if every guard was missed.
 Three places, each with a copy of the tree and services of its own, work side by side: tests wait more than they work.
+Ended by SIGINT, SIGTERM or SIGHUP it interrupts the tests, takes its places down and exits with 128 and the signal.
 """
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import tomllib
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Final
+from time import monotonic
+from typing import Final, NoReturn
 
 from workers.local.services import LocalServices
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 _TABLE: Final = "tests/proofs.toml"
 _RUN_S: Final = 300.0
+_LOOK_S: Final = 0.2
+_INTERRUPT_S: Final = 20.0
+"""How long tests that are interrupted have to take down what they set up."""
+_ENDINGS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PLACES: Final = 3
 _PATIENCE_S: Final = "15"
 """What a test may wait for where it is meant to fail; it passed with a guard in well under this."""
@@ -34,6 +42,10 @@ _PYTEST: Final = ("-P", "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cac
 
 class Unusable(Exception):
     """An entry of the table cannot be tried; the message says which and why."""
+
+
+class Ended(Exception):
+    """All is to end; nothing can be said of this proof."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +81,14 @@ class Place:
 
     tree: Path
     environ: dict[str, str]
+    ending: threading.Event = field(default_factory=threading.Event)
+    """Set when what runs there is to end."""
 
 
 def main(ids: Sequence[str]) -> int:
     """Try the named proofs, or all."""
+    for number in _ENDINGS:
+        signal.signal(number, _end)
     try:
         proofs = _load(ids)
         with ExitStack() as ends:
@@ -86,6 +102,13 @@ def table() -> list[Proof]:
     """Return all entries as they are written."""
     entries = tomllib.loads((ROOT / _TABLE).read_text(encoding="utf-8")).get("proof", [])
     return [Proof(**entry) for entry in entries]
+
+
+def _end(number: int, _frame: object) -> NoReturn:
+    """Unwind, so that every place is taken down; a second signal is the same end."""
+    for each in _ENDINGS:
+        signal.signal(each, lambda *_: None)  # not SIG_IGN: programs that are started from here would inherit that
+    raise SystemExit(128 + number)
 
 
 def _load(ids: Sequence[str]) -> list[Proof]:
@@ -113,7 +136,7 @@ def _try_all(proofs: Sequence[Proof], places: Sequence[Place]) -> int:
             free.put(place)
 
     tests = sorted({proof.test for proof in proofs})
-    with ThreadPoolExecutor(len(places)) as hands:
+    with ThreadPoolExecutor(len(places)) as hands, _ended_with_the_block(places):
         for whole in hands.map(_run, (tests[number :: len(places)] for number in range(len(places))), places):
             if whole.status != 0:
                 print(whole.output, "\nproofs: the tests must pass with every guard in", sep="\n")
@@ -121,6 +144,16 @@ def _try_all(proofs: Sequence[Proof], places: Sequence[Place]) -> int:
         verdicts = list(hands.map(attempt, proofs))
     print(f"proofs: {sum(verdicts)} passed, {len(verdicts) - sum(verdicts)} failed")
     return 0 if all(verdicts) else 1
+
+
+@contextmanager
+def _ended_with_the_block(places: Sequence[Place]) -> Iterator[None]:
+    """Let nothing run on after the block, however it is left."""
+    try:
+        yield
+    finally:
+        for place in places:
+            place.ending.set()
 
 
 def _verdict(proof: Proof, place: Place) -> str:
@@ -147,21 +180,43 @@ def _run(tests: Sequence[str], place: Place) -> Ran:
     report = place.tree / "report.xml"
     report.unlink(missing_ok=True)
     command = [sys.executable, *_PYTEST, f"--junitxml={report}", *tests]
-    try:
-        done = subprocess.run(
-            command,
-            cwd=place.tree,
-            env=place.environ,
-            timeout=_RUN_S * len(tests),
-            check=False,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-    except subprocess.TimeoutExpired:
-        return Ran(-1, 0, 0, f"still running after {_RUN_S:.0f} s")
+    with subprocess.Popen(
+        command,
+        cwd=place.tree,
+        env=place.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,  # a terminal's interrupt is for us, who hand it on
+    ) as pytest:
+        output = _output(pytest, _RUN_S * len(tests), place.ending)
+    if place.ending.is_set():
+        raise Ended
+    if output is None:
+        return Ran(-1, 0, 0, f"still running after {_RUN_S * len(tests):.0f} s")
     failed, broken = _counts(report)
-    return Ran(done.returncode, failed, broken, done.stdout[-4000:])
+    return Ran(pytest.returncode, failed, broken, output[-4000:])
+
+
+def _output(pytest: subprocess.Popen[str], limit_s: float, ending: threading.Event) -> str | None:
+    """Return what it has printed, or None where its time was up or it was to end."""
+    last_s = monotonic() + limit_s
+    try:
+        while monotonic() < last_s and not ending.is_set():
+            with suppress(subprocess.TimeoutExpired):
+                return pytest.communicate(timeout=_LOOK_S)[0]
+        return None
+    finally:
+        _interrupt(pytest)
+
+
+def _interrupt(pytest: subprocess.Popen[str]) -> None:
+    """Let tests that still run take down what they set up, then leave nothing of them."""
+    pytest.send_signal(signal.SIGINT)
+    with suppress(subprocess.TimeoutExpired):
+        pytest.communicate(timeout=_INTERRUPT_S)
+    with suppress(ProcessLookupError):
+        os.killpg(pytest.pid, signal.SIGKILL)
 
 
 def _counts(report: Path) -> tuple[int, int]:
@@ -191,8 +246,8 @@ def _places(ends: ExitStack, count: int) -> list[Place]:
     for number in range(count):
         tree = ends.enter_context(_copy_of_tree())
         local = LocalServices(folder / f"place{number}")
-        if local.up():
-            ends.callback(local.down)
+        ends.callback(local.down)  # first: an `up` that is ended has started some of them
+        local.up()
         # No byte code: a guard put back within the same second must not be missed by an older cache.
         own = {"SMENA_LOCAL_DIR": str(local.root), "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
         places.append(Place(tree, {**os.environ, **own}))

@@ -93,7 +93,9 @@ def test_items_are_held_against_the_annotations_before_anything_is_written(datab
         batches.open(session, book.each, "abc")
 
 
-@pytest.mark.parametrize("items", [[1], [], batches.Query("SELECT 1"), sa.select(sa.literal(1))], ids=["one", "none", "text", "query"])
+@pytest.mark.parametrize(
+    "items", [[1], [], batches.Query("SELECT 1"), sa.select(sa.literal(1))], ids=["one", "none", "text", "query"]
+)
 def test_what_the_actor_is_given_beside_an_item_is_checked_whatever_the_items_come_from(
     database: Database, items: Any
 ) -> None:
