@@ -22,7 +22,7 @@ from sharding.claims import Piece
 from smena.book import Book
 from smena.book.retry import RetryPolicy
 from smena.clock import Clock
-from smena.errors import ClaimLost, Transient, UnknownActor
+from smena.errors import ClaimLost, Misdeclared, Transient, UnknownActor
 from smena.store.database import Database
 from smena.store.tables import batches as table
 from smena.telemetry import events
@@ -57,7 +57,7 @@ TROUBLE_S: Final = 2.0
 """Mean wait where the database or a guard cannot go on now."""
 
 UNKNOWN_WAIT_S: Final = 15.0
-"""Wait where this worker does not know the batch's actor; a newer one may."""
+"""Wait where this worker does not know the batch's actor, or knows it as none of a batch; another one may."""
 
 
 class BatchSettings(Protocol):
@@ -127,7 +127,7 @@ class Shards:
         try:
             course = self._course(batch)
             return DONE if course is None else self._turn(course, epoch, attempt)
-        except UnknownActor as error:
+        except (UnknownActor, Misdeclared) as error:
             return Snooze(UNKNOWN_WAIT_S, error.code)
         except Transient as error:
             return Snooze(TROUBLE_S * random.uniform(0.5, 1.5), error.code)  # noqa: S311 - jitter
@@ -272,6 +272,8 @@ class Shards:
         actor = self._actors.get(row.actor)
         if actor is None:
             raise UnknownActor(actor=row.actor)
+        if actor.is_async or actor.partitions is not None:  # since the batch was opened, which refuses such
+            raise Misdeclared("the actor of a batch is plain and has no order", actor=row.actor, batch=batch)
         rings: list[Ring] = [TimeLimit(self._clock), Arguments()]
         if actor.needs_transaction:
             rings += [self._once, Finishing()]

@@ -248,6 +248,21 @@ def test_shard_jobs_of_an_unknown_actor_wait_and_those_of_an_unknown_batch_end(d
         assert one.turn(batch, epoch=0) == Snooze(outcome.delay_s, outcome.why)
 
 
+@pytest.mark.parametrize("changed", [book.awaits, book.in_order], ids=["async", "ordered"])
+def test_a_batch_waits_where_its_actor_became_one_that_no_batch_can_have(
+    database: Database, changed: Actor[..., Any]
+) -> None:
+    """A call of an async function does nothing and returns; that must not count as done."""
+    batch = opened(database, book.plain, 2)
+    with database.transaction() as connection:
+        connection.execute(sa.text("UPDATE smena.batches SET actor = :name"), {"name": changed.name})
+    with process(database) as one:
+        outcome = one.turn(batch)
+        assert isinstance(outcome, Snooze)
+        assert outcome.why == "misdeclared"
+        assert (one.status(batch).left, one.status(batch).held) == (2, 0)
+
+
 def test_shard_jobs_of_an_earlier_epoch_end_at_once(database: Database) -> None:
     batch = opened(database, book.plain, 10)
     with database.session() as session:
