@@ -117,3 +117,8 @@ def test_bytes_that_are_no_text_are_refused_at_the_command_lines_door() -> None:
     result = CliRunner().invoke(main, ["schedule", "next", "report\udcff"])
     assert (result.exit_code, result.stdout) == (2, "")
     assert "argument 3 is not UTF-8 text" in result.stderr
+
+
+def test_what_the_terminal_cannot_show_comes_escaped() -> None:
+    ended = run("settings", SMENA_TELEMETRY_LOG_FILE="/var/log/\udcff")
+    assert (ended.exit_code, "/var/log/\\udcff" in ended.stdout) == (0, True)

@@ -5,6 +5,8 @@ arguments and calls the room that does the work.
 """
 
 import importlib
+import io
+import sys
 from typing import Any, Final, NamedTuple
 
 import click
@@ -102,3 +104,6 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="smena")
 def main() -> None:
     """Run and operate a Smena fleet."""
+    # A setting may be a path of no UTF-8: what cannot be shown as it is comes escaped.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
