@@ -15,10 +15,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-import msgspec
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from sharding.reading import UnreadableItem, read, read_each
 from smena.errors import ClaimLost
 from smena.store.escapes import storable
 
@@ -64,6 +64,10 @@ SELECT id, term, first, last, attempt, losses,
         FROM smena.batch_items WHERE batch = :batch AND number BETWEEN taken.first AND taken.last) AS items
 FROM taken ORDER BY first
 """)
+_TEXTS: Final = sa.text("""
+SELECT CAST(item AS text) FROM smena.batch_items
+WHERE batch = :batch AND number BETWEEN :first AND :last ORDER BY number
+""")
 _CLAIMS: Final = "unnest(CAST(:ids AS bigint[]), CAST(:terms AS int[])) AS c(id, term)"
 _RENEW: Final = sa.text(f"""
 UPDATE smena.batch_slices AS s SET lease_until = clock_timestamp() + make_interval(secs => :lease_s)
@@ -104,6 +108,8 @@ ON CONFLICT DO NOTHING
 
 class Piece(NamedTuple):
     """A run of items that we hold: (``id``, ``term``) is the handle, ``items`` are decoded, from ``first`` on.
+
+    An item that cannot be read is an `UnreadableItem` (`sharding/reading.py`).
 
     ``losses`` is how often its owner did not come back while it had this extent: one that kills its owner is parted
     in two each time, until it is one item, which can then be told from its neighbours. ``ends`` are the last items of
@@ -193,10 +199,20 @@ def take(connection: sa.Connection, wish: Wish) -> Claim | None:
     if not rows:
         return None
     pieces = tuple(
-        Piece(row.id, row.term, row.first, row.last, row.attempt, row.losses, msgspec.json.decode(row.items))
+        Piece(row.id, row.term, row.first, row.last, row.attempt, row.losses, items_of(connection, wish.batch, row))
         for row in rows
     )
     return Claim(wish.batch, pieces, sum(len(row.items) for row in rows))
+
+
+def items_of(connection: sa.Connection, batch: int, row: sa.Row[Any]) -> list[Any]:
+    """Return the values of a slice that was taken: all at once, and one by one where that cannot be."""
+    try:
+        items: list[Any] = read(row.items)
+    except UnreadableItem:
+        extent = {"batch": batch, "first": row.first, "last": row.last}
+        return read_each(list(connection.scalars(_TEXTS, extent)))
+    return items
 
 
 def renew(connection: sa.Connection, handles: Iterable[tuple[int, int]], lease_s: float) -> set[int]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-import msgspec
 import sqlalchemy as sa
 
 from sharding import claims
@@ -176,7 +175,7 @@ def take(connection: sa.Connection, wish: Wish) -> Claim | None:
     row = connection.execute(_TAKE, values).one_or_none()
     if row is None:
         return None
-    items = msgspec.json.decode(row.items)
+    items = claims.items_of(connection, wish.batch, row)
     piece = Piece(row.id, row.term, row.first, row.last, row.attempt, row.losses, items, tuple(row.ends))
     return Claim(wish.batch, (piece,), len(row.items), partition)
 

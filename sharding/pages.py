@@ -9,13 +9,15 @@ from typing import Any, Final, Literal
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from sharding.reading import UnreadableItem, read
+
 State = Literal["done", "dead", "left"]
 
 _LEFT: Final = """EXISTS (SELECT 1 FROM smena.batch_slices AS s
                           WHERE s.batch = i.batch AND i.number BETWEEN s.first AND s.last)"""
 _MARKED: Final = "EXISTS (SELECT 1 FROM smena.batch_marks AS m WHERE m.batch = i.batch AND m.number = i.number)"
 _PAGE: Final = """
-SELECT i.number, i.item, d.attempts, d.reason, d.error_text,
+SELECT i.number, CAST(i.item AS text) AS item, d.attempts, d.reason, d.error_text,
        (SELECT k.key FROM smena.batch_keys AS k WHERE k.batch = i.batch AND k.first <= i.number
         ORDER BY k.first DESC LIMIT 1) AS key
 FROM smena.batch_items AS i
@@ -32,7 +34,10 @@ _PAGES: Final[dict[State, sa.TextClause]] = {
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An item of a batch and how it stands; ``reason`` and ``error`` say why one is dead, ``key`` is for partitions."""
+    """An item of a batch and how it stands; ``reason`` and ``error`` say why one is dead, ``key`` is for partitions.
+
+    ``item`` is its value or, where it has none that can be read, the JSON text that PostgreSQL holds.
+    """
 
     number: int
     item: Any
@@ -48,4 +53,13 @@ def items(
 ) -> Iterator[Item]:
     """Page through the items in one state, in order; pass the last one's number as ``after`` for the next page."""
     rows = session.execute(_PAGES[state], {"batch": batch, "after": after, "limit": limit})
-    return (Item(row.number, row.item, state, row.attempts, row.reason, row.error_text, row.key) for row in rows)
+    return (
+        Item(row.number, _value(row.item), state, row.attempts, row.reason, row.error_text, row.key) for row in rows
+    )
+
+
+def _value(text: str) -> Any:
+    try:
+        return read(text)
+    except UnreadableItem:
+        return text

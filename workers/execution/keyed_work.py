@@ -10,12 +10,17 @@ from bisect import bisect_left
 
 from sharding.claims import Again, Piece
 from sharding.keyed_claims import MOST_HELD, Block
+from sharding.reading import UnreadableItem
 from workers.execution.slice_work import CRASHED, SliceWork, kills
 from workers.middleware.outcome import Dead, Done, Outcome, Retry, Returned, Snooze
 
 
 class KeyedWork(SliceWork):
     """The work on one claim of a partition by one shard job."""
+
+    def _readable(self, piece: Piece, numbers: list[int]) -> list[int]:  # noqa: ARG002 - the base's signature
+        """Leave them all: one that cannot be read dies in its turn."""
+        return numbers
 
     def _run_each(self, piece: Piece, numbers: list[int]) -> None:
         passed = -1
@@ -33,10 +38,13 @@ class KeyedWork(SliceWork):
                 passed = self._stopped(own, number, outcome)
 
     def _outcome(self, piece: Piece, number: int) -> Outcome:
+        item = piece.items[number - piece.first]
+        if isinstance(item, UnreadableItem):
+            return Dead(item.code, item)
         if kills(piece):
             return Dead(CRASHED, None)
         finish = self._marking(piece, (number,)) if self._recipe.commits_items else None
-        return self._call(piece, number, piece.items[number - piece.first], finish)
+        return self._call(piece, number, item, finish)
 
     def _stopped(self, piece: Piece, number: int, outcome: Outcome) -> int:
         """Say how an item that is not done goes on; return the last one that is not to be worked now."""

@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from sharding import claims
 from sharding.claims import Again, DeadItem, Piece
 from sharding.keyed_claims import Block
+from sharding.reading import UnreadableItem
 from smena.book.partitioning import OnDead
 from smena.context import running
 from smena.errors import ClaimLost, Transient
@@ -157,17 +158,25 @@ class SliceWork:
         return self.remains
 
     def _left(self, piece: Piece, marked: Callable[[Piece], set[int]]) -> list[int]:
-        numbers = range(piece.first, piece.last + 1)
-        if not self._recipe.commits_items:
-            return list(numbers)
-        done = marked(piece)
+        done = marked(piece) if self._recipe.commits_items else set()
         self.remains.done += len(done)
-        return [number for number in numbers if number not in done]
+        return self._readable(piece, [number for number in range(piece.first, piece.last + 1) if number not in done])
+
+    def _readable(self, piece: Piece, numbers: list[int]) -> list[int]:
+        """Bury the items that cannot be read; return the others."""
+        readable = []
+        for number in numbers:
+            item = piece.items[number - piece.first]
+            if isinstance(item, UnreadableItem):
+                self._bury(piece, number, item.code, item)
+            else:
+                readable.append(number)
+        return readable
 
     # --- item by item -----------------------------------------------------------------------------
 
     def _run_each(self, piece: Piece, numbers: list[int]) -> None:
-        if kills(piece):
+        if numbers and kills(piece):
             self._bury(piece, piece.first, CRASHED, None)
             return
         commits, remains = self._recipe.commits_items, self.remains
@@ -236,7 +245,7 @@ class SliceWork:
         return lambda session: claims.mark(session, piece, numbers)
 
     def _finishing(self) -> Finish:
-        return lambda session: claims.finish(session, self._held.claim)
+        return lambda session: claims.finish(session, self._held.claim, dead=self.remains.dead)
 
     def _call(self, piece: Piece, number: int, argument: Any, finish: Finish | None) -> Outcome:
         if not self._held.is_ours():

@@ -263,6 +263,32 @@ def test_a_batch_waits_where_its_actor_became_one_that_no_batch_can_have(
         assert (one.status(batch).left, one.status(batch).held) == (2, 0)
 
 
+UNREADABLE = """
+SELECT CASE n WHEN 3 THEN CAST('1e999' AS json) WHEN 5 THEN CAST('"\\ud800"' AS json)
+              WHEN 7 THEN CAST(repeat('[', 3000) || repeat(']', 3000) AS json) ELSE to_json(n) END
+FROM generate_series(0, 9) AS n
+"""
+
+
+@pytest.mark.parametrize(
+    ("actor", "per"),
+    [(book.plain, "item"), (book.commits, "item"), (book.slices, "slice")],
+    ids=["plain", "own", "slice"],
+)
+def test_p39_a_row_that_is_no_value_here_is_dead_alone_and_can_be_listed(
+    database: Database, actor: Actor[..., Any], per: Per
+) -> None:
+    with database.session() as session:
+        batch = batches.open(session, actor, batches.Query(UNREADABLE), per=per).id
+        session.commit()
+        assert [item.item for item in batches.items(session, batch, "left")][3:6] == ["1e999", 4, '"\\ud800"']
+    with process(database) as one:
+        one.work(batch, threads=1)
+        assert (one.status(batch).state, one.status(batch).done) == ("complete", 7)
+    assert dead(database, batch) == dict.fromkeys((3, 5, 7), (1, "unreadable_item"))
+    assert sorted(book.doing.seen) == [0, 1, 2, 4, 6, 8, 9]
+
+
 def test_shard_jobs_of_an_earlier_epoch_end_at_once(database: Database) -> None:
     batch = opened(database, book.plain, 10)
     with database.session() as session:
