@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from smena.version import __version__
+from workers.supervisor.signals import hold_steering_back
 
 
 class Family(NamedTuple):
@@ -71,12 +72,14 @@ class LazyGroup(click.Group):
         """Return the names in the table's order."""
         return list(FAMILIES)
 
-    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return the named command, or None for an unknown name."""
         family = FAMILIES.get(cmd_name)
         if family is None:
             return None
         module, _, attribute = family.target.partition(":")
+        if module == "workers.cli.fleet":
+            ctx.call_on_close(hold_steering_back())
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 

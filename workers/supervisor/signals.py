@@ -14,7 +14,7 @@ import ctypes
 import os
 import signal
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 _SET_BYTES = 128
@@ -24,6 +24,10 @@ _INFO_BYTES = 128
 _INFO = struct.Struct("=Iii")
 """The head of `struct signalfd_siginfo`: number, errno, code (`man 2 signalfd`)."""
 _READ_INFOS = 32
+
+
+_STEERING = frozenset({signal.SIGHUP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGTSTP, signal.SIGUSR1})
+"""What steers a supervisor that runs, and by itself would end or stop a process."""
 
 
 class Heard(NamedTuple):
@@ -64,6 +68,22 @@ class SignalQueue:
         self.take()
         os.close(self._descriptor)
         signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
+
+
+def hold_steering_back() -> Callable[[], None]:
+    """Keep signals that steer for the `SignalQueue` which is still to be opened; call what is returned at the end.
+
+    The code of a fleet takes a second to be imported, and a reload that is asked for meanwhile must not end it. What
+    ends a process (TERM, INT, QUIT) still does so at once: nothing has been started.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STEERING)
+
+    def let_go() -> None:
+        while signal.sigtimedwait(_STEERING, 0) is not None:
+            pass  # it came too late for anyone, and must not end us now
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    return let_go
 
 
 def _heard(head: bytes) -> Heard:
