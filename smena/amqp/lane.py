@@ -162,12 +162,15 @@ class Lane:
         return True
 
     def _is_declared(self, pending: Pending) -> bool:
-        """Say whether the message may go; if not, it is put aside until its queue is declared."""
+        """Say whether the message may go; if not, it is put aside until its queue is declared.
+
+        What was put aside goes first, also when the queue is known already and the link thread is about to say so.
+        """
         queue = pending.outgoing.declare
         if queue is None:
             return True
         delayed = pending.outgoing.exchange != ""
-        if self._declarer.knows(queue, delayed=delayed):
+        if (queue, delayed) not in self._declaring and self._declarer.knows(queue, delayed=delayed):
             return True
         aside = self._declaring.setdefault((queue, delayed), [])
         aside.append(pending)

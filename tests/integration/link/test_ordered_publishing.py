@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
 from smena.amqp import codec, names
+from smena.amqp.outgoing import Outcomes
 from smena.errors import OrderBroken, Unroutable, Unsendable
 from smena.job import Job
+from smena.telemetry import events
+from smena.telemetry.event import Occurrence
 from tests.fixtures.eventually import eventually
 from tests.fixtures.fix_proxy import Proxied
 from tests.integration.link.conftest import Broker, Link, Settle
@@ -52,6 +55,29 @@ def test_first_copies_keep_the_order_of_sending_through_lost_connections(
             eventually(lambda: outcomes.done() or draw.random() < 0.2, pause_s=0.005)
     assert outcomes.result() == [None] * len(sent)
     assert list(dict.fromkeys(numbers_in(broker, partition))) == list(range(3000))
+
+
+def test_nothing_overtakes_what_waits_for_its_queue_to_be_declared(
+    link: Link, settings: Settle, broker: Broker, queue: str, partition: str
+) -> None:
+    publisher = link.publisher(settings())
+    lane = publisher._lane
+    later: list[Future[Outcomes]] = []
+
+    def send_more(declared: Occurrence) -> None:
+        """Send more from another thread when the queue is known and the first has not been told of it."""
+        if declared.fields["queue"] == partition and not later:
+            later.append(sender.submit(publisher.send_many, jobs(queue, range(1, 4))))
+            eventually(lambda: len(lane._unconfirmed) + sum(map(len, lane._declaring.values())) == 4)
+
+    unsubscribe = events.subscribe(send_more, only=[events.TOPOLOGY_DECLARED])
+    try:
+        with ThreadPoolExecutor(1, "sender") as sender:
+            assert publisher.send_many(jobs(queue, range(1))) == [None]
+            assert later[0].result() == [None] * 3
+    finally:
+        unsubscribe()
+    assert numbers_in(broker, partition) == [0, 1, 2, 3]
 
 
 def test_what_stands_behind_a_message_that_was_not_taken_is_not_sent(
