@@ -132,6 +132,11 @@ class HeldKeys:
             count = connection.execute(_COUNT, _placed(place)).scalar_one()
         return [_waiting(row) for row in found], count
 
+    def count(self, place: Place) -> int:
+        """Return how many jobs of the partition are parked."""
+        with self._database.transaction() as connection:
+            return connection.execute(_COUNT, _placed(place)).scalar_one()
+
     def released(self, queue: str) -> list[Waiting]:
         """Return the keys of a queue that an operator has let go on."""
         with self._database.transaction() as connection:

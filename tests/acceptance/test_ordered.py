@@ -92,6 +92,17 @@ def test_a_death_blocks_its_key_or_is_skipped_and_other_keys_go_on(fleet: RealFl
     assert fleet.rows("SELECT reason, attempt FROM smena.dead_letters") == [("broken", 1)] * 2
 
 
+def test_a_partition_that_was_full_goes_on_when_an_operator_has_emptied_it(fleet: RealFleet) -> None:
+    up(fleet, processes=1, partitions_parked_max=1)
+    fleet.send(ordered.breaks.message("blocked", 0))
+    eventually(lambda: "1 key(s) wait" in operate(fleet, "keys"))
+    operate(fleet, "skip", "ordered", "blocked")
+    eventually(lambda: "0 key(s) wait" in operate(fleet, "keys"))
+    fleet.send(ordered.move.message("blocked", 1, 1))  # it fills the partition once more, with its own retry
+    fleet.send(ordered.move.message("blocked", 2))
+    eventually(lambda: moves(fleet) == {"blocked": [1, 2]})
+
+
 def operate(fleet: RealFleet, *command: str) -> str:
     environment = {"SMENA_DATABASE_URL": fleet.database_url}
     ended = CliRunner().invoke(main, ["partition", *command], env=environment)

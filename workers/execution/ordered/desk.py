@@ -290,11 +290,17 @@ class Desk:
             )
             self._is_writing = False
 
-    def release(self, keys: Sequence[str]) -> None:
-        """Let these keys go on."""
+    def release(self, keys: Sequence[str]) -> bool:
+        """Let those of these keys go on that are held here; say whether any is."""
         with self._lock:
-            for key in keys:
-                self._lines.release(key, self._floor.clock.monotonic())
+            now_s = self._floor.clock.monotonic()
+            return any([self._lines.release(key, now_s) for key in keys])
+
+    def recount(self, parked: int) -> None:
+        """Know how many jobs are parked: an operator may have taken some away."""
+        with self._lock:
+            self._parked = parked
+        self.hold_when_full()
 
     def _head(self, parked: Parked) -> Item:
         key, place = parked.message.key, self.place
@@ -311,7 +317,8 @@ class Desk:
         place = self.place
         with self._lock:
             was_full = self._is_full
-            self._is_full = self._parked >= (self._floor.most_parked // 2 if was_full else self._floor.most_parked)
+            most = self._floor.most_parked
+            self._is_full = self._parked > most // 2 if was_full else self._parked >= most
             changed = self._is_full != was_full
         if changed:
             self._floor.consumer.hold(place.queue, place.partition, holding=self._is_full)

@@ -120,8 +120,8 @@ class Keeper(Loop):
         for queue in waiting_in:
             keys = [waiting.key for waiting in self._held_keys.released(queue)]
             for desk in desks:
-                if desk.place.queue == queue and keys:
-                    desk.release(keys)
+                if desk.place.queue == queue and desk.release(keys):
+                    desk.recount(self._held_keys.count(desk.place))
                     self._cue.set()
 
     def hot_keys(self) -> dict[str, float]:

@@ -138,11 +138,14 @@ class Lines:
         """Return when `due` has something to say."""
         return min((line.due_s for line in self._lines.values() if line.running is None), default=NEVER)
 
-    def release(self, key: str, due_s: float) -> None:
-        """Know that an operator lets a key go on."""
+    def release(self, key: str, due_s: float) -> bool:
+        """Know that an operator lets a key go on; say whether it is held here."""
         line = self._lines.get(key)
-        if line is not None and line.is_held and line.running is None and not line.is_looking:
+        if line is None or not line.is_held:
+            return False
+        if line.running is None and not line.is_looking:
             line.due_s = min(line.due_s, due_s)
+        return True
 
     def found(self, key: str, head: Item | None) -> Item | None:
         """Know a held key's first row, or that there is none: then the key is free. Return what may run."""
