@@ -7,6 +7,7 @@ import struct
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -82,6 +83,42 @@ def test_commits_and_rollbacks_of_the_job_end_nothing(database: Database, effect
     assert not Once(database).run(KEY, charge).found
     assert effects() == ["kept", "kept too"]
     assert Once(database).run(KEY, charge).found
+
+
+def test_what_rolls_back_on_the_connection_leaves_its_prepared_statements(database: Database, effects: Effects) -> None:
+    """psycopg prepares what comes often, and would let go of all that is prepared after a rollback."""
+    once = Once(database)
+    often = 10
+
+    def with_savepoints(session: Session) -> int:
+        for _ in range(often):
+            write(session, "kept")
+        with session.begin_nested() as inner:
+            write(session, "gone")
+            inner.rollback()
+        return 5
+
+    assert once.run(OnceKey("a", "first", "job-1"), with_savepoints).result == 5  # the last statement finds its like
+    with suppress(ZeroDivisionError), database.transaction() as connection:
+        for _ in range(often):
+            connection.execute(sa.text("SELECT count(*) FROM effects"))
+        1 / 0  # noqa: B018
+    assert not once.run(OnceKey("a", "second", "job-2"), lambda session: write(session, "after")).found
+    assert effects() == ["after", *["kept"] * often]
+
+
+async def test_a_savepoint_on_the_event_loop_leaves_the_prepared_statements_too(database: Database) -> None:
+    async def with_savepoints(session: AsyncSession) -> int:
+        for _ in range(10):
+            await session.execute(sa.text("INSERT INTO effects VALUES ('kept')"))
+        inner = await session.begin_nested()
+        await inner.rollback()
+        return 5
+
+    try:
+        assert (await Once(database).arun(KEY, with_savepoints)).result == 5
+    finally:
+        await database.aclose()
 
 
 def test_what_the_job_committed_is_gone_when_it_fails_later(database: Database, effects: Effects) -> None:

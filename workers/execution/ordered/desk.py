@@ -294,7 +294,7 @@ class Desk:
         """Let those of these keys go on that are held here; say whether any is."""
         with self._lock:
             now_s = self._floor.clock.monotonic()
-            return any([self._lines.release(key, now_s) for key in keys])
+            return bool([key for key in keys if self._lines.release(key, now_s)])
 
     def recount(self, parked: int) -> None:
         """Know how many jobs are parked: an operator may have taken some away."""
