@@ -2,6 +2,8 @@
 
 import signal
 
+from hypothesis import HealthCheck, settings
+
 pytest_plugins = [
     "tests.fixtures.fix_broker",
     "tests.fixtures.fix_threads",
@@ -13,6 +15,11 @@ pytest_plugins = [
 
 
 def pytest_configure() -> None:
-    """Let fleets that tests start hear HUP, also where the suite itself was started by nohup."""
+    """Let fleets that tests start hear HUP, also where the suite itself was started by nohup; time no example.
+
+    How long an example takes, or its making, says how busy the machine is, and nothing of the property.
+    """
+    settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("untimed")
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)

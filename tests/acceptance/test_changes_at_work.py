@@ -28,10 +28,10 @@ def test_a_reload_under_load_loses_and_doubles_nothing(real_fleet: RealFleet) ->
 
     real_fleet.signal(signal.SIGHUP)
     real_fleet.send(*(book.note.message(key) for key in keys[1500:2000]))
-    eventually(lambda: real_fleet.events("reload.finished"), timeout_s=60)
+    eventually(lambda: real_fleet.events("reload.finished"))
     real_fleet.send(*(book.note.message(key) for key in keys[2000:]))
 
-    eventually(lambda: len(real_fleet.effects()) == len(keys), timeout_s=60)
+    eventually(lambda: len(real_fleet.effects()) == len(keys))
     after = real_fleet.pids("worker")
     made = effects_by(real_fleet)
     assert set(real_fleet.effects().values()) == {1}

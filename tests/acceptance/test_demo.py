@@ -17,10 +17,12 @@ from typing import Any
 import pytest
 
 from examples.shop.make_retail import Maker
-from tests.fixtures.eventually import eventually
+from tests.fixtures.eventually import PATIENCE_S, eventually
 
 DATA = os.environ.get("SMENA_TEST_DATA")
 REAL = [Path(DATA) / "online-retail-week.csv.gz"] if DATA else []
+DEMO_S = 240
+"""How long a demo may take on a busy machine; on a quiet one it takes 20 s."""
 FIELDS = {
     *("accepted", "effects", "lost", "doubled", "dead", "dead_by_reason", "rejected", "mails", "receipts", "amount"),
     *("stock_moves", "order_violations", "reports", "report_groups"),
@@ -37,7 +39,10 @@ def made(tmp_path: Path) -> Path:
 
 @contextmanager
 def demo(folder: Path, *arguments: str | Path, **given: str) -> Iterator[subprocess.Popen[str]]:
-    """Start the demo below a folder, with services of its own unless their addresses are given here."""
+    """Start the demo below a folder, with services of its own unless their addresses are given here.
+
+    At the end it is told to end, and killed if it does not.
+    """
     env = {name: value for name, value in os.environ.items() if not name.startswith("SMENA_")}
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "examples.shop.demo", *map(str, arguments)],
@@ -50,14 +55,17 @@ def demo(folder: Path, *arguments: str | Path, **given: str) -> Iterator[subproc
     try:
         yield process
     finally:
-        if process.poll() is None:
-            process.terminate()
-        process.communicate()
+        process.terminate()
+        try:
+            process.communicate(timeout=PATIENCE_S)
+        finally:
+            process.kill()
+            process.communicate()
 
 
 def finished(folder: Path, *arguments: str | Path, **given: str) -> tuple[int, str, str]:
     with demo(folder, *arguments, **given) as process:
-        out, err = process.communicate()
+        out, err = process.communicate(timeout=DEMO_S)
         return process.returncode, out, err
 
 
@@ -138,6 +146,6 @@ def test_a_demo_that_is_told_to_end_leaves_no_process(tmp_path: Path, made: Path
         log = tmp_path / "smena" / "demo" / "runs" / "publisher.out"
         eventually(log.exists, timeout_s=120)
         process.send_signal(signal.SIGTERM)
-        process.communicate()
+        process.communicate(timeout=DEMO_S)
         assert process.returncode == 128 + signal.SIGTERM
     assert those_of(tmp_path) == []

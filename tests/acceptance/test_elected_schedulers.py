@@ -55,7 +55,7 @@ class Scheduler(FleetGrip):
     def ends_in_order(self) -> None:
         """Ask it to end, and wait."""
         os.kill(self.process.pid, signal.SIGTERM)
-        assert self.exit_code(60) == Exit.DRAINED
+        assert self.exit_code() == Exit.DRAINED
 
 
 @pytest.fixture
@@ -99,17 +99,17 @@ def _hands_over(both: tuple[Scheduler, Scheduler], database_url: str, **settings
         schedules.add(connection, "every.second", smena.by_name("house.beat", queue="house"), second)
     for one in both:
         one.up(database_url=database_url, **settings)
-    leader = eventually(lambda: next((one for one in both if one.term()), None), timeout_s=60)
+    leader = eventually(lambda: next((one for one in both if one.term()), None))
     assert leader is not None
     (other,) = (one for one in both if one is not leader)
-    eventually(lambda: _count(database_url, FIRED), timeout_s=60)
-    eventually(lambda: other.state().get("state") == "ready", timeout_s=60)
+    eventually(lambda: _count(database_url, FIRED))
+    eventually(lambda: other.state().get("state") == "ready")
     assert not other.term()
 
     leader.ends_in_order()
-    eventually(other.term, timeout_s=60)
+    eventually(other.term)
     fired = _count(database_url, FIRED)
-    eventually(lambda: _count(database_url, FIRED) > fired, timeout_s=60)
+    eventually(lambda: _count(database_url, FIRED) > fired)
 
     assert other.term() > leader.term()
     assert [event["reason"] for event in leader.events("leader.lost")] == ["resigned"]

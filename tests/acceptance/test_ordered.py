@@ -52,12 +52,12 @@ def test_order_survives_retries_kills_and_hand_overs(fleet: RealFleet) -> None:
     sent = stream(40)
     fleet.send(*sent[: len(sent) // 2])
     up(fleet)
-    eventually(lambda: count(fleet) > len(sent) // 8, timeout_s=30)
+    eventually(lambda: count(fleet) > len(sent) // 8)
     os.kill(next(iter(fleet.pids("worker").values())), signal.SIGKILL)
     fleet.send(*sent[len(sent) // 2 :])
-    eventually(lambda: count(fleet) > len(sent) // 2, timeout_s=60)
+    eventually(lambda: count(fleet) > len(sent) // 2)
     fleet.signal(signal.SIGTTIN)  # a third one takes its share over
-    eventually(lambda: count(fleet) == len(sent), timeout_s=60)
+    eventually(lambda: count(fleet) == len(sent))
     assert moves(fleet) == {key: list(range(40)) for key in KEYS}
     eventually(lambda: fleet.rows("SELECT count(*) FROM smena.key_parked") == [(0,)])
     fleet.signal(signal.SIGTERM)

@@ -89,7 +89,7 @@ def test_p30_a_worker_whose_pool_is_broken_stops_pulling_turns_unready_and_comes
     assert "pool" in real_fleet.get("/ready")[1]
     let_go(real_fleet)
     broken.unlink()
-    eventually(lambda: real_fleet.effects() == {f"k{number}": 1 for number in range(6)}, timeout_s=30)
+    eventually(lambda: real_fleet.effects() == {f"k{number}": 1 for number in range(6)})
     assert {attempt for (attempt,) in real_fleet.rows("SELECT attempt FROM effects")} == {1}
     eventually(lambda: real_fleet.get("/ready")[0] == 200)
     assert real_fleet.events("pool.mended")

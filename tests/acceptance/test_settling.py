@@ -91,7 +91,7 @@ def test_p14_killed_again_and_again_while_retrying_every_job_takes_effect_once(
     real_fleet.up(processes=2)
     for round_, post in enumerate(random.Random(14).choices("01", k=4)):
         kill_one(real_fleet, post, after_retries=100 * round_)
-    eventually(lambda: len(real_fleet.effects()) == len(keys), timeout_s=60)
+    eventually(lambda: len(real_fleet.effects()) == len(keys))
     assert set(real_fleet.effects().values()) == {1}
     assert broker.depth(names.dead_queue(broker.prefix, "jobs")) == 0
 

@@ -101,7 +101,7 @@ def test_p11_children_and_their_programs_die_with_a_killed_supervisor(fleet: Fle
 
     fleet.signal(signal.SIGKILL)
 
-    eventually(lambda: not [pid for pid in (*pids, *programs) if alive(pid)], timeout_s=10)
+    eventually(lambda: not [pid for pid in (*pids, *programs) if alive(pid)])
 
 
 def test_p11_a_deaf_child_dies_with_a_killed_supervisor(fleet: FleetGrip) -> None:
@@ -110,7 +110,7 @@ def test_p11_a_deaf_child_dies_with_a_killed_supervisor(fleet: FleetGrip) -> Non
 
     fleet.signal(signal.SIGKILL)
 
-    eventually(lambda: not [pid for pid in pids if alive(pid)], timeout_s=10)
+    eventually(lambda: not [pid for pid in pids if alive(pid)])
 
 
 def test_p11_a_killed_childs_programs_die_with_it(fleet: FleetGrip) -> None:
@@ -215,7 +215,7 @@ def test_a_book_that_cannot_be_loaded_is_refused_once(fleet: FleetGrip) -> None:
 def test_a_role_that_keeps_failing_backs_off_and_is_named(fleet: FleetGrip) -> None:
     fleet.start(forked=0, plain=1, fails=True)
 
-    looping = eventually(lambda: fleet.events("child.looping"), timeout_s=60)[0]
+    looping = eventually(lambda: fleet.events("child.looping"))[0]
 
     assert looping["post"] == "plain-0"
     assert "the pretender fails" in looping["error"]

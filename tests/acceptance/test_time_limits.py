@@ -31,7 +31,7 @@ def test_p26_p28_a_job_past_its_hard_limit_costs_its_process_and_nobody_else_any
     eventually(lambda: all((real_fleet.folder / f"running-{key}").exists() for key in ("neighbour", "aneighbour")))
     real_fleet.send(stuck)
     assert first(real_fleet, "stuck") == before
-    eventually(lambda: real_fleet.events("child.relieved"), timeout_s=30)
+    eventually(lambda: real_fleet.events("child.relieved"))
     [condemned] = real_fleet.events("child.condemned")
     assert (condemned["child"], condemned["job"], condemned["why"]) == (before, stuck.id, "hard_limit")
     assert alive(before), "the neighbours may finish"
@@ -39,7 +39,7 @@ def test_p26_p28_a_job_past_its_hard_limit_costs_its_process_and_nobody_else_any
     eventually(lambda: real_fleet.effects()["unstarted"] == 1)
     assert not (real_fleet.folder / "second-stuck").exists(), "no retry while the first may run"
     (real_fleet.folder / "let-go").touch()
-    eventually(lambda: real_fleet.effects()["stuck"] == 1, timeout_s=30)
+    eventually(lambda: real_fleet.effects()["stuck"] == 1)
     assert real_fleet.effects() == {"neighbour": 1, "aneighbour": 1, "unstarted": 1, "stuck": 1}
     assert not alive(before)
     assert (real_fleet.folder / "second-stuck").read_text() == "after the first"
@@ -76,7 +76,7 @@ def test_p26_a_job_that_waits_for_postgresql_or_a_cpu_step_is_ended_there_too_an
     ]  # fmt: skip
     real_fleet.send(*(actor.message(actor.name) for actor in actors))
     wanted = {actor.name: 1 for actor in actors}
-    eventually(lambda: real_fleet.effects() == wanted, timeout_s=30)
+    eventually(lambda: real_fleet.effects() == wanted)
     assert {attempt for (attempt,) in real_fleet.rows("SELECT attempt FROM effects")} == {2}
     sleeping = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT pg_sleep(600)%'"
     assert real_fleet.rows(sleeping) == [(0,)]
@@ -107,9 +107,9 @@ def test_p26_p28_a_job_that_holds_the_interpreter_dies_with_its_process_alone_to
     eventually(lambda: real_fleet.events("child.condemned"))
     [condemned] = real_fleet.events("child.condemned")
     assert (condemned["job"], condemned["why"]) == (held.id, "held_interpreter")
-    eventually((real_fleet.folder / "running-neighbour").exists, timeout_s=30)
+    eventually((real_fleet.folder / "running-neighbour").exists)
     (real_fleet.folder / "let-go").touch()
-    eventually(lambda: real_fleet.effects() == {"neighbour": 1, "held": 1}, timeout_s=30)
+    eventually(lambda: real_fleet.effects() == {"neighbour": 1, "held": 1})
     assert (real_fleet.folder / "second-held").read_text() == "after the first"
     assert sorted(real_fleet.rows("SELECT key, attempt FROM effects")) == [("held", 2), ("neighbour", 1)]
 
@@ -121,7 +121,7 @@ def test_p26_p28_a_suspect_that_hangs_and_a_coroutine_that_holds_the_loop_cost_c
     real_fleet.wait_ready_workers(1)
     hangs = book.dies_then_hangs.message("hangs")
     real_fleet.send(hangs)
-    eventually(lambda: real_fleet.effects() == {"hangs": 1}, timeout_s=30)
+    eventually(lambda: real_fleet.effects() == {"hangs": 1})
     assert [(event["job"], event["attempt"]) for event in real_fleet.events("job.retried")] == [(hangs.id, 1)]
     assert real_fleet.events("child.condemned") == [], "the worker that held its message lives"
 
@@ -130,8 +130,8 @@ def test_p26_p28_a_suspect_that_hangs_and_a_coroutine_that_holds_the_loop_cost_c
     real_fleet.send(*neighbours)
     eventually(lambda: len(list(real_fleet.folder.glob("running-*"))) == len(neighbours))
     real_fleet.send(holds := book.abacktrack.message("holds"))
-    eventually(lambda: not alive(worker), timeout_s=30)
-    eventually(lambda: real_fleet.effects()["holds"] == 1, timeout_s=60)
+    eventually(lambda: not alive(worker))
+    eventually(lambda: real_fleet.effects()["holds"] == 1)
     (real_fleet.folder / "let-go").touch()
     eventually(lambda: len(real_fleet.effects()) == 2 + len(neighbours))
     assert set(real_fleet.effects().values()) == {1}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.fleet.grip import FleetGrip, alive
-from tests.fixtures.eventually import eventually
+from tests.fixtures.eventually import PATIENCE_S, eventually
 from workers.process.exits import Exit
 
 
@@ -96,7 +96,7 @@ def test_a_reload_stops_at_code_that_does_not_become_ready_and_the_old_stay(
 def test_a_reload_heals_a_fleet_whose_code_cannot_run(fleet: FleetGrip) -> None:
     fleet.load("fails")
     fleet.start(forked=1)
-    eventually(lambda: fleet.events("child.looping"), timeout_s=60)
+    eventually(lambda: fleet.events("child.looping"))
 
     fleet.load("two")
     fleet.signal(signal.SIGHUP)
@@ -298,7 +298,7 @@ def test_usr1_writes_status_and_stacks_of_all_also_of_one_that_holds_its_interpr
 def test_a_service_manager_follows_the_fleet_through_its_life(fleet: FleetGrip, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
-        manager.settimeout(30)
+        manager.settimeout(PATIENCE_S)
         fleet.start(forked=1, environ={"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "1000000"})
         heard: list[str] = []
 

@@ -16,6 +16,7 @@ from pydantic import SecretStr
 from smena.records.ticks import Endings
 from smena.settings.groups import Database as DatabaseSettings
 from smena.store.database import Database
+from tests.fixtures.eventually import PATIENCE_S
 from tests.integration.errand_process import PIECES
 from workers.cli.once import once
 
@@ -45,7 +46,7 @@ class Apart:
     def kill(self) -> None:
         """End it at once, wherever it is."""
         self._process.kill()
-        self._process.wait(60)
+        self._process.wait(PATIENCE_S)
 
     def close(self) -> None:
         """Leave nothing of it."""

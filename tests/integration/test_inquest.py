@@ -17,7 +17,7 @@ from smena.records.strike import Start, Strike
 from smena.records.strikes import Found, Strikes
 from smena.settings.groups import Database as DatabaseSettings
 from smena.store.database import Database
-from tests.fixtures.eventually import eventually
+from tests.fixtures.eventually import PATIENCE_S, eventually
 from tests.fixtures.noted_delivery import NotedDelivery
 from workers.broker.delivery import Delivery
 from workers.execution import inquest
@@ -74,7 +74,7 @@ def look(sent: Sent) -> Iterator[Look]:
             own = Own("own", "worker-0", "here")
             made = Inquest(register, own, sent.suspect, sent.start, clock, expect=sent.expect)
             made.start()
-            closing.callback(lambda: made.stop(Deadline.within(5, SYSTEM)))
+            closing.callback(lambda: made.stop(Deadline.within(PATIENCE_S, SYSTEM)))
             return made
 
         yield begun
@@ -176,8 +176,8 @@ def test_a_start_stands_from_before_a_job_runs_until_it_is_settled(database: Dat
     eventually(lambda: seen == [["own"]])
     sent.started[0].delivery.ack()
     eventually(lambda: strikes.of_job("one")[1] == [])
-    assert looking.stop(Deadline.within(5, SYSTEM))
-    assert life.stop(Deadline.within(5, SYSTEM))
+    assert looking.stop(Deadline.within(PATIENCE_S, SYSTEM))
+    assert life.stop(Deadline.within(PATIENCE_S, SYSTEM))
 
 
 def _settled_on_tags(attempt: Attempt) -> Delivery:

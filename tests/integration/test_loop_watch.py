@@ -12,7 +12,7 @@ import pytest
 from smena.clock import SYSTEM, Deadline
 from smena.telemetry import events
 from smena.telemetry.event import Occurrence
-from tests.fixtures.eventually import eventually
+from tests.fixtures.eventually import PATIENCE_S, eventually
 from workers.execution.coroutines import Coroutines
 from workers.execution.loop_watch import LoopWatch
 
@@ -22,7 +22,7 @@ def coroutines() -> Iterator[Coroutines]:
     running = Coroutines([])
     running.start()
     yield running
-    running.stop(Deadline.within(5, SYSTEM))
+    running.stop(Deadline.within(PATIENCE_S, SYSTEM))
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def watch(coroutines: Coroutines) -> Iterator[LoopWatch]:
     watching = LoopWatch("event-loop", coroutines.post, 0.1)
     watching.start()
     yield watching
-    watching.stop(Deadline.within(5, SYSTEM))
+    watching.stop(Deadline.within(PATIENCE_S, SYSTEM))
 
 
 async def hold_the_loop(until: threading.Event) -> None:

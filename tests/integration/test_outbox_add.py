@@ -16,6 +16,7 @@ from smena.errors import Misconfigured, TooLarge, Unsendable
 from smena.job import Job
 from smena.settings.groups import Database as DatabaseSettings
 from smena.store.database import Database
+from tests.fixtures.eventually import PATIENCE_S
 
 
 @pytest.fixture
@@ -156,7 +157,7 @@ def test_writers_ring_only_while_a_relay_sleeps(database: Database) -> None:
         with database.transaction() as connection:
             outbox.add(connection, job())
             outbox.add(connection, job())
-        assert len(list(ear.notifies(timeout=10, stop_after=1))) == 1
+        assert len(list(ear.notifies(timeout=PATIENCE_S, stop_after=1))) == 1
         began = time.monotonic()
         bell.wait(60)
         assert time.monotonic() - began < 30

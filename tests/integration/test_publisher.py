@@ -72,9 +72,18 @@ def publisher(empty_database_url: str, amqp_url: str, unique: str) -> Publisher:
         try:
             yield process
         finally:
-            process.communicate(timeout=30)
+            ended(process)
 
     return publishing
+
+
+def ended(process: subprocess.Popen[str]) -> str:
+    """Close its input and wait for its end; return what it complained of. It is killed if it does not end."""
+    try:
+        return process.communicate(timeout=PATIENCE_S)[1]
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def published(process: subprocess.Popen[str]) -> dict[str, Any]:
@@ -83,7 +92,7 @@ def published(process: subprocess.Popen[str]) -> dict[str, Any]:
         progress: dict[str, Any] = json.loads(line)
         if progress["published"]:
             return progress
-    raise AssertionError(process.communicate()[1])
+    raise AssertionError(ended(process))
 
 
 def take(broker: Any, queue: str, count: int) -> list[dict[str, Any]]:
@@ -176,7 +185,7 @@ def test_a_second_run_places_no_order_twice(
 
 def test_an_unreadable_file_is_one_sentence_and_nothing_is_sent(publisher: Publisher, tmp_path: Path) -> None:
     with publisher(tmp_path / "gone.csv") as process:
-        _, complaint = process.communicate(timeout=30)
+        complaint = ended(process)
     assert process.returncode == 2
     assert "there is no such file" in complaint
     assert len(complaint.splitlines()) == 1

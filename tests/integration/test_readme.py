@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from tests.fixtures import page
-from tests.fixtures.eventually import eventually
+from tests.fixtures.eventually import PATIENCE_S, eventually
 from tests.fixtures.field import Field
 from tests.fixtures.fix_broker import BrokerView
 
@@ -36,6 +36,8 @@ def mail_provider() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     mails: list[dict[str, Any]] = []
 
     class Take(BaseHTTPRequestHandler):
+        timeout = 5
+
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             mails.append({**json.loads(body), "key": self.headers["Idempotency-Key"]})
@@ -47,13 +49,14 @@ def mail_provider() -> Iterator[tuple[str, list[dict[str, Any]]]]:
             """Say nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Take)
+    server.daemon_threads = False  # its end is that of all its requests
     thread = Thread(target=server.serve_forever, name="mail-provider")
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}", mails
     finally:
         server.shutdown()
-        thread.join()
+        thread.join(PATIENCE_S)
         server.server_close()
 
 
@@ -75,7 +78,7 @@ def test_the_readmes_actor_is_sent_to_from_four_places(field: Field) -> None:
             "SELECT number, amount::text FROM charges ORDER BY number",
             [(1, "9.90"), (2, "5.00"), (3, "7.50"), (4, "2.50")],
         )
-        eventually(lambda: sorted(mail["order"] for mail in mails) == [1, 2, 3, 4], timeout_s=60)
+        eventually(lambda: sorted(mail["order"] for mail in mails) == [1, 2, 3, 4])
         field.clear()
     assert len({mail["key"] for mail in mails}) == 4
 
@@ -89,7 +92,7 @@ def test_the_tutorial_goes_as_it_says(field: Field) -> None:
             _type(field, line.partition("#")[0].strip())
     own = "SELECT name, attempt FROM greeted WHERE name NOT LIKE 'guest%' ORDER BY name"
     field.wait_rows(own, [("Ada", 1), ("Grace", 1)])
-    eventually(lambda: "nobody_there" in field.run("smena", "dead", "list"), timeout_s=60)
+    eventually(lambda: "nobody_there" in field.run("smena", "dead", "list"))
     assert {"Ada 1", "Grace 1"} <= set(field.run("python", "look.py").splitlines())
     field.wait_rows("SELECT count(*), count(DISTINCT name) FROM greeted", [(302, 302)])
     assert field.told("child.exited")["signal"]
@@ -101,7 +104,7 @@ def _type(field: Field, line: str) -> None:
     if line == "smena up":
         field.up(*line.split())
     elif line == "kill -9 CHILD":
-        eventually(lambda: field.rows("SELECT FROM greeted WHERE name LIKE 'guest%'"), timeout_s=60)
+        eventually(lambda: field.rows("SELECT FROM greeted WHERE name LIKE 'guest%'"))
         os.kill(int(str(field.told("child.started", role="worker")["child"])), signal.SIGKILL)
     elif line and not line.startswith(("./run", "mkdir")):
         field.run(*line.split())

@@ -32,7 +32,7 @@ from smena.telemetry import events
 from smena.telemetry.event import Event, Occurrence
 from smena.timetable import When, cron, every
 from smena.timetable.when import between
-from tests.fixtures.eventually import eventually
+from tests.fixtures.eventually import PATIENCE_S, eventually
 from workers.roles.timekeeper import Timekeeper
 
 LEASE = "leader:scheduler"
@@ -213,14 +213,14 @@ def test_two_who_decide_at_once_fire_every_tick_once(database: Database, turns: 
     together = threading.Barrier(4)
 
     def take() -> None:
-        together.wait(10)
+        together.wait(PATIENCE_S)
         turns.take("house.sweep", term)
 
     threads = [threading.Thread(target=take, name=f"leader-{number}") for number in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(PATIENCE_S)
     assert fired(database)[: len(due := list(between(when, since, now)))] == due
     assert len(jobs(database)) == len(fired(database))
 
@@ -404,7 +404,7 @@ def test_while_another_leads_nothing_is_decided(database: Database, turns: Turns
     rewind(database, 2)
     keeper = Timekeeper(turns, Follows(), book_of(HOUR), SYSTEM, poll_s=0.05)
     keeper.start()
-    asked.wait(10)
+    assert asked.wait(PATIENCE_S)
     keeper.stop(Deadline.within(10, SYSTEM))
     assert history(database) == []
 

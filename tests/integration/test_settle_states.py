@@ -44,7 +44,6 @@ def runs(count: int, steps: int) -> settings:
     return settings(
         max_examples=count,
         stateful_step_count=steps,
-        deadline=None,
         database=None,
         report_multiple_bugs=False,
         phases=[Phase.generate, Phase.shrink] if SHRINKS else [Phase.generate],

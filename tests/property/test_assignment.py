@@ -5,7 +5,7 @@ import time
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sharding.assignment import assign, moves
@@ -39,7 +39,6 @@ def fewest_moves(before: Plan, members: set[str]) -> int:
     return above - saved
 
 
-@settings(deadline=None)
 @given(changes())
 def test_every_partition_is_owned_and_nobody_is_off_the_mean_by_one(change: tuple[set[str], Plan]) -> None:
     members, before = change
@@ -51,7 +50,6 @@ def test_every_partition_is_owned_and_nobody_is_off_the_mean_by_one(change: tupl
     assert max(owned) <= math.ceil(mean)
 
 
-@settings(deadline=None)
 @given(changes())
 def test_no_more_moves_than_balance_needs(change: tuple[set[str], Plan]) -> None:
     members, before = change
@@ -60,7 +58,6 @@ def test_no_more_moves_than_balance_needs(change: tuple[set[str], Plan]) -> None
     assert moves(before, after) == fewest_moves(before, members) + orphans
 
 
-@settings(deadline=None)
 @given(changes())
 def test_a_plan_that_is_in_balance_stays(change: tuple[set[str], Plan]) -> None:
     members, before = change
@@ -68,7 +65,6 @@ def test_a_plan_that_is_in_balance_stays(change: tuple[set[str], Plan]) -> None:
     assert assign(members, after) == after
 
 
-@settings(deadline=None)
 @given(fleets, names, st.integers(min_value=1, max_value=300))
 def test_who_joins_takes_its_share_and_nothing_else_moves(members: set[str], new: str, partitions: int) -> None:
     before = assign(members - {new}, [None] * partitions)
@@ -78,7 +74,6 @@ def test_who_joins_takes_its_share_and_nothing_else_moves(members: set[str], new
     assert len(moved) <= math.ceil(partitions / len(members | {new})) or before == [None] * partitions
 
 
-@settings(deadline=None)
 @given(fleets, st.integers(min_value=1, max_value=300))
 def test_who_leaves_gives_what_it_had_and_nothing_else_moves(members: set[str], partitions: int) -> None:
     gone = min(members)
@@ -88,21 +83,18 @@ def test_who_leaves_gives_what_it_had_and_nothing_else_moves(members: set[str], 
     assert moved == {number for number, owner in enumerate(before) if owner == gone}
 
 
-@settings(deadline=None)
 @given(changes())
 def test_all_who_start_from_one_plan_come_to_one_plan(change: tuple[set[str], Plan]) -> None:
     members, before = change
     assert assign(sorted(members), before) == assign([*sorted(members, reverse=True), *members], before)
 
 
-@settings(deadline=None)
 @given(changes())
 def test_without_members_nobody_owns_anything(change: tuple[set[str], Plan]) -> None:
     _, before = change
     assert assign([], before) == [None] * len(before)
 
 
-@settings(deadline=None)
 @given(st.lists(st.booleans(), min_size=1, max_size=40), st.integers(min_value=1, max_value=128))
 def test_balance_lasts_through_any_joins_and_leaves(joining: list[bool], partitions: int) -> None:
     members, plan = ["m0"], assign(["m0"], [None] * partitions)

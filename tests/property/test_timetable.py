@@ -68,7 +68,7 @@ def _named(when: Cron, first: datetime, last: datetime) -> set[datetime]:
     return set(takewhile(lambda wall: wall <= last, walls))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(expressions, st.sampled_from(ZONES), starts)
 def test_ticks_are_those_that_a_look_at_the_clocks_every_minute_finds(
     expression: str, zone: str, start: datetime

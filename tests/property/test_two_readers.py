@@ -32,7 +32,7 @@ def wounded(text: bytes, hurt: list[Wound]) -> bytes:
     return text
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(start=st.integers(0, len(LINES) - 1), count=st.integers(1, 80), hurt=st.lists(wounds, max_size=30))
 def test_publisher_and_ledger_read_the_same_from_a_damaged_file(start: int, count: int, hurt: list[Wound]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -13,7 +13,7 @@ from smena.backoff import Backoff
 from smena.clock import SYSTEM, Deadline
 from smena.errors import DatabaseLost
 from smena.records.strike import Strike
-from tests.fixtures.eventually import eventually
+from tests.fixtures.eventually import PATIENCE_S, eventually
 from workers.process import lastlines
 from workers.process.exits import Exit
 from workers.process.faultfile import Fault
@@ -120,7 +120,7 @@ def test_burials_wait_in_order_for_a_database_that_is_away() -> None:
     for life in ("a", "b", "c"):
         registrar.bury(Burial(life))
     eventually(lambda: away.written == ["a", "b", "c"])
-    assert registrar.stop(Deadline.within(5, SYSTEM))
+    assert registrar.stop(Deadline.within(PATIENCE_S, SYSTEM))
 
 
 def test_a_supervisor_that_ends_writes_its_last_burials_first() -> None:
@@ -128,7 +128,7 @@ def test_a_supervisor_that_ends_writes_its_last_burials_first() -> None:
     registrar = Registrar(away)
     registrar.bury(Burial("a"))
     registrar.start()
-    assert registrar.stop(Deadline.within(5, SYSTEM))
+    assert registrar.stop(Deadline.within(PATIENCE_S, SYSTEM))
     assert away.written == ["a"]
 
 
@@ -155,5 +155,5 @@ def test_lines_of_many_threads_are_whole(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(PATIENCE_S)
     assert all(len(set(line)) == 1 and len(line) == 50 for line in lastlines.read(path).splitlines())

@@ -12,6 +12,7 @@ import pytest
 
 from smena.errors import Misconfigured
 from smena.settings.groups import Amqp
+from tests.fixtures.eventually import PATIENCE_S
 from workers.broker.consumer_timeout import Longest, check
 
 SETTINGS = Amqp(urls=("amqp://guest:guest@127.0.0.1:5672/shop",), prefix="p", consumer_timeout_s=1800)
@@ -21,6 +22,8 @@ ANSWERS: dict[str, list[dict[str, Any]]] = {}
 
 class Answering(BaseHTTPRequestHandler):
     """Answer as RabbitMQ 3.13 does: the broker of these tests may be older and know no such policy."""
+
+    timeout = 5
 
     def do_GET(self) -> None:
         body = json.dumps(ANSWERS.get(self.path, [])).encode()
@@ -41,7 +44,7 @@ def management() -> Iterator[str]:
     yield f"http://guest:guest@127.0.0.1:{server.server_address[1]}"
     server.shutdown()
     server.server_close()
-    thread.join()
+    thread.join(PATIENCE_S)
     ANSWERS.clear()
 
 

@@ -15,6 +15,7 @@ from smena.clock import MovedClock
 from smena.context import Context
 from smena.errors import Misconfigured
 from smena.job import Job
+from tests.fixtures.eventually import PATIENCE_S
 
 JOB = Job(actor="payments.charge", queue="payments", attempt=2, request_id="r-1")
 
@@ -59,7 +60,7 @@ def test_it_does_not_leak_into_threads_that_the_actor_starts() -> None:
     with context.running(Context(JOB)):
         thread = threading.Thread(target=lambda: seen.append(context.current()), name="test-started-by-actor")
         thread.start()
-        thread.join()
+        thread.join(PATIENCE_S)
     assert seen == [None]
 
 

@@ -7,6 +7,7 @@ from click.testing import CliRunner, Result
 
 from smena.clock import SYSTEM, Deadline
 from smena.settings.groups import Supervisor
+from tests.fixtures.eventually import PATIENCE_S
 from workers.cli.health import address, health
 from workers.local.ports import LOOPBACK
 from workers.supervisor.fleet_view import FleetView
@@ -21,7 +22,7 @@ def board(monkeypatch: pytest.MonkeyPatch) -> Iterator[Board]:
     port.start()
     monkeypatch.setenv("SMENA_SUPERVISOR_METRICS_PORT", str(port.number))
     yield board
-    assert port.stop(Deadline.within(5, SYSTEM))
+    assert port.stop(Deadline.within(PATIENCE_S, SYSTEM))
 
 
 def ask(*arguments: str) -> Result:

@@ -17,7 +17,7 @@ import structlog
 from smena.settings.groups import Telemetry
 from smena.telemetry import events, logs
 from smena.telemetry.line_writer import LINE_LIMIT, LineWriter
-from tests.fixtures.eventually import eventually
+from tests.fixtures.eventually import PATIENCE_S, eventually
 
 Configure = Callable[..., logs.Logs]
 
@@ -177,9 +177,11 @@ def test_p50_lines_of_many_processes_never_mix_in_a_pipe(pipe: tuple[int, int]) 
 
     reader = threading.Thread(target=read_all)
     reader.start()
-    dropped = sum(int(child.communicate()[0]) for child in children)
-    done.set()
-    reader.join()
+    try:
+        dropped = sum(map(said, children))
+    finally:
+        done.set()
+        reader.join(PATIENCE_S)
     check_whole(bytes(written), expected=4 * 300 - dropped)
 
 
@@ -194,8 +196,16 @@ def test_p50_lines_of_many_processes_never_mix_in_a_file(tmp_path: Path) -> None
     children = [
         subprocess.Popen([sys.executable, "-c", SHOUTER, name, str(path)], stdout=subprocess.PIPE) for name in "abcd"
     ]
-    assert [int(child.communicate()[0]) for child in children] == [0] * 4
+    assert list(map(said, children)) == [0] * 4
     check_whole(path.read_bytes(), expected=4 * 300)
+
+
+def said(child: "subprocess.Popen[bytes]") -> int:
+    """Return how many lines a shouter says it dropped."""
+    try:
+        return int(child.communicate(timeout=PATIENCE_S)[0])
+    finally:
+        child.kill()
 
 
 def check_whole(written: bytes, expected: int) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from examples.shop.mail_behaviour import Behaviour, Mood
 from examples.shop.mail_provider import MailProvider
+from tests.fixtures.eventually import PATIENCE_S
 
 CALM = Behaviour(busy=0, down=0, slow=0, cut=0)
 
@@ -31,7 +32,7 @@ def provider(folder: Path, behaviour: Behaviour) -> Iterator[tuple[httpx.Client,
     finally:
         server.shutdown()
         server.server_close()
-        thread.join()
+        thread.join(PATIENCE_S)
 
 
 def post(client: httpx.Client, key: str = "k", **mail: str) -> httpx.Response:

@@ -15,7 +15,7 @@ from smena.clock import SYSTEM, Deadline
 from smena.job import Job
 from smena.settings.groups import Retry as RetryDefaults
 from smena.telemetry.tally import Tally
-from tests.fixtures.eventually import eventually
+from tests.fixtures.eventually import PATIENCE_S, eventually
 from tests.fixtures.noted_delivery import NotedDelivery
 from workers.execution.coroutines import Coroutines
 from workers.execution.seat import Seat
@@ -95,7 +95,7 @@ def test_a_long_job_holds_back_nobody(slots: Slots) -> None:
     slots.put(attempt(lambda _: (gate.wait(30), DONE)[1]))
     for _ in range(5):
         slots.put(attempt(quick))
-    assert all(done.acquire(timeout=30) for _ in range(5))
+    assert all(done.acquire(timeout=PATIENCE_S) for _ in range(5))
     gate.set()
 
 
@@ -110,7 +110,7 @@ def test_p08_what_has_not_started_goes_back_and_what_runs_ends(slots: Slots) -> 
 
     for _ in range(2):
         slots.put(attempt(hold))
-    assert all(running.acquire(timeout=30) for _ in range(2))
+    assert all(running.acquire(timeout=PATIENCE_S) for _ in range(2))
     behind = [attempt(hold) for _ in range(3)]
     for each in behind:
         slots.put(each)
@@ -141,7 +141,7 @@ def test_what_cannot_be_decided_keeps_its_slot_and_is_tried_again(slots: Slots) 
         return DONE
 
     slots.put(attempt(third_time))
-    assert decided.wait(30)
+    assert decided.wait(PATIENCE_S)
 
 
 def test_what_cannot_be_decided_goes_back_when_the_process_ends(slots: Slots) -> None:
@@ -153,7 +153,7 @@ def test_what_cannot_be_decided_goes_back_when_the_process_ends(slots: Slots) ->
 
     undecided = attempt(cannot)
     slots.put(undecided)
-    assert tried.wait(30)
+    assert tried.wait(PATIENCE_S)
     assert slots.stop(within())
     assert noted(undecided).back.is_set()
 
@@ -168,7 +168,7 @@ def test_p12_a_job_that_cannot_even_be_settled_stays_with_the_broker_and_no_thre
     bad = [attempt(cannot_settle) for _ in range(2)]
     for each in bad:
         slots.put(each)
-    assert all(tries.acquire(timeout=30) for _ in range(2))
+    assert all(tries.acquire(timeout=PATIENCE_S) for _ in range(2))
     assert slots.stop(within())
     assert not tries.acquire(timeout=0), "what ran is not run again in place: its effects may be there"
     assert all(noted(each).told == ["back"] for each in bad)
@@ -192,7 +192,7 @@ def test_coroutines_run_side_by_side_up_to_their_number(coroutines: Coroutines) 
 
     for _ in range(10):
         coroutines.put(attempt(watched))
-    assert all(done.acquire(timeout=30) for _ in range(10))
+    assert all(done.acquire(timeout=PATIENCE_S) for _ in range(10))
     assert max(most) == 2
 
 
@@ -211,12 +211,12 @@ def test_coroutines_hand_back_what_waits_and_cancel_what_overruns(coroutines: Co
     running_ones = [attempt(forever) for _ in range(2)]
     for each in running_ones:
         coroutines.put(each)
-    assert all(running.acquire(timeout=30) for _ in range(2))
+    assert all(running.acquire(timeout=PATIENCE_S) for _ in range(2))
     behind = attempt(forever)
     coroutines.put(behind)
     assert not coroutines.stop(within(0.1))
     assert noted(behind).back.is_set()
-    assert all(cancelled.acquire(timeout=30) for _ in range(2))
+    assert all(cancelled.acquire(timeout=PATIENCE_S) for _ in range(2))
     assert all(noted(each).back.is_set() for each in running_ones)
 
 
@@ -239,7 +239,7 @@ def test_a_job_that_ends_the_event_loop_ends_only_itself(coroutines: Coroutines,
     coroutines.put(attempt(ends_the_loop))
     for _ in range(3):
         coroutines.put(attempt(fine))
-    assert all(done.acquire(timeout=30) for _ in range(3))
+    assert all(done.acquire(timeout=PATIENCE_S) for _ in range(3))
     assert coroutines.stop(within())
 
 
@@ -268,7 +268,7 @@ def test_nothing_stays_in_a_waiting_room_that_hands_back() -> None:
     room.start()
     seen, late = attempt(lambda _: DONE), attempt(lambda _: DONE)
     room.put(seen)
-    assert looked.wait(30)
+    assert looked.wait(PATIENCE_S)
     assert room.hand_back() == 0
     room.put(late)
     assert noted(late).back.is_set()

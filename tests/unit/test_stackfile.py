@@ -7,11 +7,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.fixtures.eventually import eventually
+from tests.fixtures.eventually import PATIENCE_S, eventually
 from workers.process import stackfile
 from workers.process.stackfile import StackFile
 
@@ -49,11 +50,13 @@ def test_stacks_of_threads_at_work_are_taken_a_thousand_times_without_harm(file:
     at_work = [threading.Thread(target=work_until, args=(ended,)) for _ in range(4)]
     for thread in at_work:
         thread.start()
-    for _ in range(1000):
-        file.write()
-    ended.set()
-    for thread in at_work:
-        thread.join()
+    try:
+        for _ in range(1000):
+            file.write()
+    finally:
+        ended.set()
+        for thread in at_work:
+            thread.join(PATIENCE_S)
 
 
 def work_until(ended: threading.Event) -> None:
@@ -65,21 +68,32 @@ def test_a_stopped_process_is_not_asked_the_second_way(tmp_path: Path) -> None:
     path = tmp_path / "stacks"
     path.touch()
     program = f"import faulthandler; faulthandler.register({int(stackfile.HELD_SIGNAL)}); print(flush=True); input()"
-    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+    with running(program) as other:
         assert other.stdout is not None
         other.stdout.readline()
         os.kill(other.pid, signal.SIGSTOP)
         eventually(lambda: stackfile.ask(other.pid, path, held=True) is None)
         os.kill(other.pid, signal.SIGCONT)
-        other.communicate(b"\n")
+        other.communicate(b"\n", timeout=PATIENCE_S)
     assert other.returncode == 0
+
+
+@contextmanager
+def running(program: str) -> "Iterator[subprocess.Popen[bytes]]":
+    """Run a Python program; it is killed if it does not end with the block."""
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def test_a_process_that_does_not_listen_is_not_signalled(tmp_path: Path) -> None:
     (tmp_path / "stacks").touch()
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+    with running("input()") as other:
         assert stackfile.ask(other.pid, tmp_path / "stacks") is None
-        other.communicate(b"\n")
+        other.communicate(b"\n", timeout=PATIENCE_S)
     assert other.returncode == 0
 
 

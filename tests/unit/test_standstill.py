@@ -43,9 +43,9 @@ sys.stdin.read()
 def process(path: Path, jobs: int, does: str) -> Iterator[int]:
     command = [sys.executable, "-c", PROGRAM, str(path), str(jobs), does]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
-        assert running.stdout is not None
-        assert running.stdout.readline() == b"up\n"
         try:
+            assert running.stdout is not None
+            assert running.stdout.readline() == b"up\n"
             yield running.pid
         finally:
             running.kill()

@@ -16,6 +16,7 @@ from smena.backoff import Backoff
 from smena.clock import SYSTEM, Deadline, MovedClock
 from smena.errors import Misconfigured
 from smena.telemetry.tally import Tally
+from tests.fixtures.eventually import PATIENCE_S
 from workers.process import faultfile
 from workers.process.exits import Exit
 from workers.process.orders import Orders
@@ -154,13 +155,13 @@ def test_the_port_answers_while_another_client_says_nothing() -> None:
     port = Port("127.0.0.1", 0, board.answer)
     port.start()
     with socket.create_connection(("127.0.0.1", port.number)):
-        with urllib.request.urlopen(f"http://127.0.0.1:{port.number}/ready", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port.number}/ready", timeout=PATIENCE_S) as answer:
             assert answer.read() == b"ok\n"
         with pytest.raises(
             Misconfigured, match="each supervisor of a host needs a port of its own: set SMENA_SUPERVISOR_METRICS_PORT"
         ):
             Port("127.0.0.1", port.number, board.answer).start()
-    assert port.stop(Deadline.within(5, SYSTEM))
+    assert port.stop(Deadline.within(PATIENCE_S, SYSTEM))
 
 
 def test_evidence_blames_the_thread_that_the_fault_names() -> None:

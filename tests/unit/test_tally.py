@@ -11,6 +11,7 @@ from smena.telemetry.exposition import render
 from smena.telemetry.histogram import BOUNDS_S, BUCKETS, octaves, percentile_s
 from smena.telemetry.metric import BACKLOG, IN_FLIGHT, OUTBOX_SENT, STALE_SETTLES
 from smena.telemetry.tally import Board, Snapshot, Tally, empty, merge, without_gauges
+from tests.fixtures.eventually import PATIENCE_S
 
 words = st.sampled_from(["sales", "mail", "pay|ments"])
 counts = st.dictionaries(words, st.integers(0, 10**9))
@@ -69,7 +70,7 @@ def test_nothing_is_lost_while_threads_count_and_another_looks() -> None:
     while any(worker.is_alive() for worker in workers):
         totals.append(total(board.snapshot()))
     for worker in workers:
-        worker.join()
+        worker.join(PATIENCE_S)
     assert total(board.snapshot()) == rounds * threads
     assert totals == sorted(totals), "a cumulative figure fell"
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.fixtures.eventually import eventually
+from tests.fixtures.eventually import PATIENCE_S, eventually
 from workers.process import lineage
 from workers.supervisor.state_file import read_state
 
@@ -126,15 +126,16 @@ class FleetGrip:
         """Give the pretenders a cue."""
         (self.folder / name).touch()
 
-    def exit_code(self, timeout_s: float = 30) -> int:
+    def exit_code(self) -> int:
         """Wait for the supervisor's end."""
-        return self.process.wait(timeout_s)
+        return self.process.wait(PATIENCE_S)
 
     def get(self, path: str) -> tuple[int, str]:
         """Ask the port."""
         address = self.state()["metrics"]
+        url = f"http://{address['host']}:{address['port']}{path}"
         try:
-            with urllib.request.urlopen(f"http://{address['host']}:{address['port']}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as refusal:
             with refusal:
@@ -162,7 +163,7 @@ class FleetGrip:
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
-            self._process.wait(10)
+            self._process.wait(PATIENCE_S)
         for pid in self._seen:
             if self._is_ours(pid):
                 lineage.kill_session(pid)

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from smena.clock import SYSTEM, Clock, Deadline, SystemClock
 from smena.guarantees.election.leadership import Leadership
-from tests.fixtures.eventually import eventually
+from tests.fixtures.eventually import PATIENCE_S, eventually
 from tests.fixtures.kubernetes_server import KubernetesServer
 from workers.local.services import LocalServices
 
@@ -54,7 +54,7 @@ class Holder:
     def kill(self) -> None:
         """End it at once."""
         self.send(SIGKILL)
-        self._process.wait(60)
+        self._process.wait(PATIENCE_S)
 
     def freeze(self) -> None:
         """Let it stand still, and everything it had begun with it."""
@@ -71,9 +71,10 @@ class Holder:
         assert self._process.stdout is not None
         self._process.stdin.close()
         try:
-            self._process.wait(60)
+            self._process.wait(PATIENCE_S)
         finally:
             self._process.kill()
+            self._process.wait(PATIENCE_S)
             self._reading.join(60)
             self._process.stdout.close()
 

@@ -8,7 +8,7 @@ from smena.amqp import names
 from smena.clock import SYSTEM, Clock, Deadline
 from smena.telemetry import events
 from smena.telemetry.event import Occurrence
-from tests.fixtures.eventually import eventually
+from tests.fixtures.eventually import PATIENCE_S, eventually
 from tests.integration.link.conftest import Broker, Link, Settle
 from workers.broker import source
 from workers.broker.canary import Canaries, held_s
@@ -51,7 +51,7 @@ def test_canaries_come_back_through_their_levels(link: Link, settings: Settle, t
     try:
         eventually(lambda: {one.fields["delay_level"] for one in told} >= {0, 1, 2})
     finally:
-        assert canaries.stop(Deadline.within(5, SYSTEM))
+        assert canaries.stop(Deadline.within(PATIENCE_S, SYSTEM))
     assert all(one.event is events.CANARY_RETURNED for one in told)
     assert all(float(str(one.fields["late_s"])) > -0.01 for one in told)
 
@@ -70,7 +70,7 @@ def test_a_canary_that_stays_away_is_told(link: Link, settings: Settle, broker: 
         clock.ahead_s = 40.0
         eventually(lambda: [one.event for one in told] == [events.CANARY_LATE])
     finally:
-        assert canaries.stop(Deadline.within(5, SYSTEM))
+        assert canaries.stop(Deadline.within(PATIENCE_S, SYSTEM))
     for delivery in kept:
         delivery.ack()
 

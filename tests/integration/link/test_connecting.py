@@ -23,7 +23,7 @@ from smena.clock import SYSTEM, Deadline
 from smena.job import Job
 from smena.telemetry import events
 from smena.telemetry.event import Occurrence
-from tests.fixtures.eventually import eventually
+from tests.fixtures.eventually import PATIENCE_S, eventually
 from tests.fixtures.fix_proxy import Proxied
 from tests.integration.link.conftest import Broker, Link, Settle
 from workers.broker.asking import Asking
@@ -142,15 +142,16 @@ class Door:
 
     def __init__(self, context: ssl.SSLContext, server: tuple[str, int]) -> None:
         self._server = server
+        self._writers: list[asyncio.StreamWriter] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tls-door")
         self._thread.start()
         opening = asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=context)
-        self._listening = asyncio.run_coroutine_threadsafe(opening, self._loop).result(10)
+        self._listening = asyncio.run_coroutine_threadsafe(opening, self._loop).result(PATIENCE_S)
         self.port = self._listening.sockets[0].getsockname()[1]
 
     def close(self) -> None:
-        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(PATIENCE_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()
@@ -162,9 +163,14 @@ class Door:
         for task in passing:
             task.cancel()
         await asyncio.gather(*passing, return_exceptions=True)
+        for writer in self._writers:  # a peer that is not heard any more would never end its TLS
+            writer.transport.abort()
+        await asyncio.gather(*(writer.wait_closed() for writer in self._writers), return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
         inside_reader, inside_writer = await asyncio.open_connection(*self._server)
+        self._writers.append(inside_writer)
         try:
             await asyncio.gather(self._pass_on(reader, inside_writer), self._pass_on(inside_reader, writer))
         finally:

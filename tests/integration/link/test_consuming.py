@@ -15,7 +15,7 @@ from smena.job import Job
 from smena.settings.groups import Amqp
 from smena.telemetry import events
 from smena.telemetry.event import Occurrence
-from tests.fixtures.eventually import eventually
+from tests.fixtures.eventually import PATIENCE_S, eventually
 from tests.fixtures.fix_proxy import Proxied
 from tests.integration.link.conftest import Broker, Link, Settle
 from workers.broker.consumer import Consumer
@@ -55,7 +55,7 @@ def fill(link: Link, settings: Settle, queue: str, count: int) -> None:
 def cancel(consumer: Consumer) -> None:
     cancelled = threading.Event()
     consumer.cancel(cancelled.set)
-    assert cancelled.wait(10)
+    assert cancelled.wait(PATIENCE_S)
 
 
 def test_p01_a_settle_that_comes_after_a_reconnect_is_dropped_and_counted(

@@ -138,4 +138,4 @@ def test_p14_a_broker_killed_with_delayed_jobs_loses_none(
     services.rabbitmq.kill()
     services.rabbitmq.start()
     arrivals = Arrivals(link, settings, work("test", [queue])[0])
-    eventually(lambda: set(arrivals.at_ms) >= {each.id for each in sent}, timeout_s=60)
+    eventually(lambda: set(arrivals.at_ms) >= {each.id for each in sent})

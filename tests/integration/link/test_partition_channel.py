@@ -9,7 +9,7 @@ import pytest
 
 from smena.amqp import codec, names
 from smena.job import Job
-from tests.fixtures.eventually import eventually
+from tests.fixtures.eventually import PATIENCE_S, eventually
 from tests.integration.link.conftest import Broker, Link, Settle
 from workers.broker.delivery import Delivery
 from workers.broker.partition_consumer import PartitionConsumer
@@ -52,7 +52,7 @@ class Owner:
     def let_go(self) -> None:
         done = threading.Event()
         self.consumer.let_go(self.queue, 0, done.set)
-        assert done.wait(10)
+        assert done.wait(PATIENCE_S)
 
     def drain(self, count: int) -> list[int]:
         """Ack all until that many have come."""
@@ -103,7 +103,7 @@ def test_what_is_in_hand_can_be_settled_when_nothing_comes_any_more(
     eventually(lambda: len(owner.had) == PREFETCH)
     silent = threading.Event()
     owner.consumer.silence(partition, 0, silent.set)
-    assert silent.wait(10)
+    assert silent.wait(PATIENCE_S)
     had = len(owner.had)
     for delivery in owner.had:
         delivery.ack()
@@ -117,7 +117,7 @@ def test_a_lost_connection_brings_the_unsettled_again_from_the_first_on(
     owner = Owner(link, settings, partition)
     eventually(lambda: len(owner.had) == PREFETCH)
     link.thread.post(owner.connection.drop)
-    assert owner.lost.wait(10)
+    assert owner.lost.wait(PATIENCE_S)
     del owner.had[:PREFETCH]
     assert owner.drain(COUNT) == list(range(COUNT))
 
@@ -130,7 +130,7 @@ def test_a_held_partition_brings_nothing_more_and_goes_on_where_it_stopped(
     owner.consumer.hold(partition, 0, holding=True)
     done = threading.Event()
     owner.consumer.post(done.set)
-    assert done.wait(10)
+    assert done.wait(PATIENCE_S)
     owner.consumer.hold(partition, 0, holding=False)
     assert owner.drain(COUNT) == list(range(COUNT))
 

@@ -28,7 +28,7 @@ from smena.errors import (
 )
 from smena.job import Job
 from smena.telemetry import events
-from tests.fixtures.eventually import eventually
+from tests.fixtures.eventually import PATIENCE_S, eventually
 from tests.integration.link.conftest import Broker, Link, Settle
 from workers.local.services import LocalServices
 
@@ -94,7 +94,7 @@ def test_threads_that_send_at_once_are_each_confirmed_in_their_own_order(
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(PATIENCE_S)
     taken = [numbers_in(broker, queue)[0] for _ in range(400)]
     for first in range(0, 400, 50):
         assert [number for number in taken if first <= number < first + 50] == list(range(first, first + 50))
@@ -314,7 +314,7 @@ def test_the_link_thread_may_not_wait_for_itself(link: Link, settings: Settle, q
         called.set()
 
     link.thread.post(on_link)
-    assert called.wait(10)
+    assert called.wait(PATIENCE_S)
     assert len(caught) == 1
 
 

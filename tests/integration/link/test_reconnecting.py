@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from smena.amqp import codec, names
 from smena.job import Job
-from tests.fixtures.eventually import eventually
+from tests.fixtures.eventually import PATIENCE_S, eventually
 from tests.fixtures.fix_proxy import Proxied
 from tests.integration.link.conftest import Broker, Link, Settle
 from workers.broker.consumer import Consumer
@@ -71,7 +71,7 @@ def test_p03_what_a_publisher_called_confirmed_is_there_whenever_the_connection_
             eventually(lambda: draw.random() < 0.2, pause_s=0.005)
         for half, outcomes in enumerate([each.result() for each in halves]):
             confirmed |= {job.id for job, outcome in zip(sent[half::2], outcomes, strict=True) if outcome is None}
-    found = ids_in(broker, names.work_queue("test", queue))
+    found = ids_in(broker, names.work_queue("test", queue), confirmed)
     assert confirmed <= found
     assert len(confirmed) == len(sent)
 
@@ -98,11 +98,11 @@ def test_p01_every_message_is_settled_by_its_own_outcome_through_reconnects(
         before = settles.seen
         eventually(partial(settles.went_on, before, len(sent)))
         proxy.cut()
-    eventually(lambda: settles.all_kept(len(sent)), timeout_s=60)
+    eventually(lambda: settles.all_kept(len(sent)))
     settles.give_up()
     cancelled = threading.Event()
     consumer.cancel(cancelled.set)
-    assert cancelled.wait(10)
+    assert cancelled.wait(PATIENCE_S)
     # Exactly what was never acked on a living channel may still be there; here all was.
     eventually(lambda: broker.depth(names.work_queue("test", queue)) == 0)
     assert set(settles.kept) == {job.id for job in sent}
@@ -150,11 +150,16 @@ class Settling:
             return len(self.kept) == count
 
 
-def ids_in(broker: Broker, queue: str) -> set[str]:
+def ids_in(broker: Broker, queue: str, wanted: set[str]) -> set[str]:
+    """Take off the queue until all that are wanted were found, or nothing comes any more."""
     found: set[str] = set()
+    missing = set(wanted)
     channel: Any = broker.channel()
-    for method, properties, _ in channel.consume(queue, auto_ack=True, inactivity_timeout=2):
+    for method, properties, _ in channel.consume(queue, auto_ack=True, inactivity_timeout=PATIENCE_S):
         if method is None:
             return found
         found.add(properties.message_id)
+        missing.discard(properties.message_id)
+        if not missing:
+            return found
     return found

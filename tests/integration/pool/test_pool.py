@@ -29,7 +29,7 @@ from smena.errors import (
     TimedOut,
 )
 from tests.fixtures import pool_steps as steps
-from tests.fixtures.eventually import eventually
+from tests.fixtures.eventually import PATIENCE_S, eventually
 from tests.integration.pool.conftest import MakePool, Told
 from workers.execution.pool import DEATHS_IN_A_ROW
 from workers.execution.pool_process import Server
@@ -100,9 +100,9 @@ def test_p30_a_killed_pool_process_fails_only_its_own_step(make_pool: MakePool, 
     told_in(tmp_path / "other")
     os.kill(pid, signal.SIGKILL)
     with pytest.raises(StepDied) as died:
-        doomed.result(10)
+        doomed.result(PATIENCE_S)
     assert died.value.facts["how"] == "SIGKILL"
-    assert other.result(10) is None
+    assert other.result(PATIENCE_S) is None
     if victim == "idle":
         os.kill(pool.run(steps.pid, ()), signal.SIGKILL)
     with ThreadPoolExecutor(8) as threads:
@@ -117,7 +117,7 @@ def test_p30_a_step_that_had_not_begun_is_given_to_another_process(make_pool: Ma
         step = in_thread(pool.run, steps.note_and_add, (str(tmp_path / str(number)), number, 1))
         eventually(lambda: pool.standing()["busy"] == 1)
         os.kill(stopped, signal.SIGKILL)
-        assert step.result(10) == number + 1
+        assert step.result(PATIENCE_S) == number + 1
         assert (tmp_path / str(number)).read_text() == "began\n"
 
 
@@ -146,7 +146,7 @@ def test_p30_kills_at_any_moment_neither_lose_nor_repeat_a_step(make_pool: MakeP
     with ThreadPoolExecutor(4) as threads:
         came_back = list(threads.map(step, range(200)))
     over.set()
-    killer.result(10)
+    killer.result(PATIENCE_S)
     assert killed > 0
     began = [len((tmp_path / str(n)).read_text().split()) if (tmp_path / str(n)).exists() else 0 for n in range(200)]
     assert max(began) == 1
@@ -247,7 +247,7 @@ def test_what_the_kernel_ends_at_the_bound_of_its_group_was_out_of_memory(make_p
     (group / "memory.events").write_text("low 0\noom 1\noom_kill 2\n")
     os.kill(pid, signal.SIGKILL)
     with pytest.raises(OutOfMemory):
-        step.result(10)
+        step.result(PATIENCE_S)
     assert (group / "cgroup.kill").read_text() == "1"
 
 
@@ -342,8 +342,8 @@ def test_a_full_queue_puts_the_job_off(make_pool: MakePool, tmp_path: Path) -> N
     with pytest.raises(PoolBusy, match="too many"):
         pool.run(steps.add, (1, 1))
     (tmp_path / "go").touch()
-    assert waiting.result(10) == 2
-    held.result(10)
+    assert waiting.result(PATIENCE_S) == 2
+    held.result(PATIENCE_S)
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -356,7 +356,7 @@ def test_who_waits_too_long_is_put_off(make_pool: MakePool, tmp_path: Path, is_a
         _ = asyncio.run(pool.arun(steps.add, (1, 1))) if is_async else pool.run(steps.add, (1, 1))
     assert pool.standing()["waiting"] == 0
     (tmp_path / "go").touch()
-    held.result(10)
+    held.result(PATIENCE_S)
 
 
 def test_stopping_ends_running_steps_as_shutdown(make_pool: MakePool, tmp_path: Path) -> None:
@@ -365,10 +365,10 @@ def test_stopping_ends_running_steps_as_shutdown(make_pool: MakePool, tmp_path: 
     [pid] = told_in(tmp_path / "pid")
     waiting = in_thread(pool.run, steps.add, (1, 1))
     eventually(lambda: pool.standing()["waiting"] == 1)
-    assert pool.stop(Deadline.within(5, SYSTEM))
+    assert pool.stop(Deadline.within(PATIENCE_S, SYSTEM))
     for step in (running, waiting):
         with pytest.raises(Shutdown):
-            step.result(10)
+            step.result(PATIENCE_S)
     assert is_gone(pid)
     with pytest.raises(Shutdown):
         pool.run(steps.add, (1, 1))
@@ -401,7 +401,7 @@ def test_p30_a_pool_that_cannot_start_is_broken_until_it_can(make_pool: MakePool
     with pytest.raises(PoolBroken):
         pool.run(steps.add, (1, 1))
     working.append(make_pool(processes=1)._keeper._launch)
-    eventually(lambda: not pool.is_broken, timeout_s=20)
+    eventually(lambda: not pool.is_broken)
     assert pool.run(steps.add, (1, 1)) == 2
 
 
@@ -412,5 +412,5 @@ def test_the_death_of_the_server_ends_no_step(make_pool: MakePool, tmp_path: Pat
     server = pool._keeper._server
     assert server is not None
     server._program.kill()
-    assert running.result(10) is None
-    assert len({in_thread(pool.run, steps.nap, (0.3,)).result(10) for _ in range(2)} | {0}) >= 2
+    assert running.result(PATIENCE_S) is None
+    assert len({in_thread(pool.run, steps.nap, (0.3,)).result(PATIENCE_S) for _ in range(2)} | {0}) >= 2

@@ -204,10 +204,10 @@ def test_an_owner_that_lost_its_slice_in_mid_item_writes_nothing_more(database: 
 def test_the_keeper_renews_what_is_worked_longer_than_a_lease_and_nobody_takes_it(database: Database) -> None:
     batch = opened(database, book.plain, 1)
     rival = threading.Event()
-    with process(database, lease_s=1.0) as one:
+    with process(database, lease_s=2.5) as one:
 
         def hook(_: int) -> None:
-            for _ in range(8):
+            for _ in range(12):
                 rival.wait(0.25)
                 assert one.keeper.take(batch, 1, 1, 0) is None
 

@@ -60,7 +60,7 @@ def test_a_silent_server_is_given_up_and_what_it_was_asked_is_not_asked_again(
     open_cache: Open, proxied: Callable[[str], Proxied], redis_url: str, unique: str
 ) -> None:
     proxy, address = proxied(redis_url)
-    cache = open_cache(url=address, answer_timeout_s=0.2)
+    cache = open_cache(url=address, answer_timeout_s=1)
     cache.ping()
     proxy.deafen(Way.TO_CLIENT)
     with pytest.raises(CacheLost), translated():
@@ -76,7 +76,7 @@ def test_a_wrong_password_is_not_taken_for_a_lost_connection(open_cache: Open, r
 
 
 def test_connections_are_bounded_and_who_finds_none_free_waits_in_vain_for_a_bounded_time(open_cache: Open) -> None:
-    cache = open_cache(pool_size=1, connect_timeout_s=0.1)
+    cache = open_cache(pool_size=1, connect_timeout_s=0.5)
     connection = cache.client.connection_pool.get_connection()
     with pytest.raises(CacheLost):
         cache.ping()

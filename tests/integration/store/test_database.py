@@ -57,7 +57,7 @@ def test_a_connection_that_was_cut_while_it_was_idle_is_replaced_before_it_is_le
 
 
 def test_a_server_that_lives_and_says_nothing_is_given_up(before_proxy: BeforeProxy) -> None:
-    proxy, database = before_proxy(statement_timeout_s=0.5)
+    proxy, database = before_proxy(statement_timeout_s=1.5)
     proxy.deafen()
     with pytest.raises(DatabaseLost):
         answer(database)
@@ -68,7 +68,7 @@ def test_a_server_that_lives_and_says_nothing_is_given_up(before_proxy: BeforePr
 
 
 def test_a_commit_whose_answer_was_lost_is_found_by_the_next_run(before_proxy: BeforeProxy) -> None:
-    proxy, database = before_proxy(statement_timeout_s=0.5)
+    proxy, database = before_proxy(statement_timeout_s=1.5)
     key = OnceKey("a.b", "k", "j")
     with pytest.raises(DatabaseLost):
         Once(database).run(key, lambda _: proxy.deafen(Way.TO_CLIENT))
@@ -90,10 +90,10 @@ def test_a_pool_without_a_free_connection_is_busy(open_database: Open) -> None:
 
 @pytest.mark.parametrize("statement", ["SELECT pg_sleep(60)", "LOCK TABLE busy"])
 def test_a_statement_that_was_given_up_is_busy(open_database: Open, statement: str) -> None:
-    database = open_database(statement_timeout_s=0.3, lock_timeout_s=0.2)
-    with database.transaction() as connection:
+    database, patient = open_database(statement_timeout_s=0.3, lock_timeout_s=0.2), open_database()
+    with patient.transaction() as connection:
         connection.execute(sa.text("CREATE TABLE busy ()"))
-    with database.connect() as holder:
+    with patient.connect() as holder:
         holder.execute("LOCK TABLE busy")
         with pytest.raises(DatabaseBusy), database.transaction() as connection:
             connection.execute(sa.text(statement))

@@ -25,7 +25,7 @@ from smena.records import once_keys
 from smena.store.database import Database
 from smena.store.faults import translated
 from smena.store.held import TransactionEnded, driver_of
-from tests.fixtures.eventually import eventually
+from tests.fixtures.eventually import PATIENCE_S, eventually
 
 from .conftest import Open
 
@@ -61,7 +61,7 @@ def test_twenty_threads_with_one_key_make_one_effect(database: Database, effects
         return 5
 
     def attempt(number: int) -> tuple[bool, int]:
-        together.wait()
+        together.wait(PATIENCE_S)
         ran = once.run(OnceKey("payments.charge", "order-1", f"job-{number}"), charge)
         return ran.found, ran.result
 
@@ -218,12 +218,12 @@ def test_a_job_beside_another_with_its_key_comes_back_later(open_database: Open,
     def slow(session: Session) -> None:
         write(session, "slow")
         entered.set()
-        assert leave.wait(60)
+        assert leave.wait(PATIENCE_S)
 
     with ThreadPoolExecutor(1) as other:
         first = other.submit(Once(database).run, KEY, slow)
         try:
-            assert entered.wait(60)
+            assert entered.wait(PATIENCE_S)
             with pytest.raises(KeyInUse):
                 impatient.run(KEY, lambda session: write(session, "second"))
         finally:
@@ -393,7 +393,7 @@ async def test_a_cancelled_coroutine_leaves_neither_key_nor_effect(database: Dat
 
     try:
         running = asyncio.create_task(once.arun(KEY, hangs))
-        await entered.wait()
+        await asyncio.wait_for(entered.wait(), PATIENCE_S)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running

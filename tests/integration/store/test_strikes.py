@@ -11,7 +11,7 @@ from smena.guarantees.life import Life
 from smena.records.strike import Start, Strike
 from smena.records.strikes import Strikes
 from smena.store.database import Database
-from tests.fixtures.eventually import eventually
+from tests.fixtures.eventually import PATIENCE_S, eventually
 from tests.integration.store.conftest import Open
 
 Live = Callable[[str], Life]
@@ -25,7 +25,7 @@ def live(database: Database) -> Iterator[Live]:
         def begun(name: str) -> Life:
             life = Life(database, name, "worker-0", "here")
             life.start()
-            closing.callback(lambda: life.stop(Deadline.within(5, SYSTEM)))
+            closing.callback(lambda: life.stop(Deadline.within(PATIENCE_S, SYSTEM)))
             return life
 
         yield begun
@@ -105,7 +105,7 @@ def test_the_supervisor_that_comes_late_with_its_evidence_is_heard(database: Dat
 def test_a_process_that_ends_in_order_leaves_nothing(database: Database, live: Live) -> None:
     life = live("in order")
     Strikes(database).begin([start("one", "in order")])
-    assert life.stop(Deadline.within(5, SYSTEM))
+    assert life.stop(Deadline.within(PATIENCE_S, SYSTEM))
     assert (_rows(database, "lives"), _rows(database, "starts"), _rows(database, "strikes")) == (0, 0, 0)
 
 

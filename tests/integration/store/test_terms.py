@@ -15,7 +15,7 @@ from smena.store import terms
 from smena.store.database import Database
 from smena.store.faults import is_lost
 from smena.store.terms import Term
-from tests.fixtures.eventually import eventually
+from tests.fixtures.eventually import PATIENCE_S, eventually
 
 from .conftest import Open
 
@@ -49,7 +49,7 @@ def test_two_that_take_at_once_do_not_both_get_it(database: Database) -> None:
     together = threading.Barrier(8)
 
     def attempt(number: int) -> Term | None:
-        together.wait()
+        together.wait(PATIENCE_S)
         return take(database, f"owner-{number}")
 
     with ThreadPoolExecutor(8) as threads:
@@ -80,7 +80,7 @@ def test_a_renewal_passes_the_fence_and_a_takeover_waits_for_its_commit(database
         eventually(lambda: waits_for_a_lock(database))
         assert not takeover.done()
         session.commit()
-        assert takeover.result(60).number == 2
+        assert takeover.result(PATIENCE_S).number == 2
 
 
 def test_a_frozen_holder_does_not_hold_up_a_takeover(open_database: Open, database: Database) -> None:
