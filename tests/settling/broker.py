@@ -12,6 +12,7 @@ import struct
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 from smena.amqp import codec, frames, names
@@ -35,7 +36,7 @@ class Kept:
     body: bytes
     redelivered: bool = False
 
-    @property
+    @cached_property
     def job_id(self) -> str:
         """The id of the job that it is a copy of."""
         return decode_properties(self.header).message_id or ""

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -98,7 +98,7 @@ class Fate:
         self._left = 0
         self._strike: Strike | None = None
         self._bare = ""
-        self._kinds: dict[CodeType, str | None] = {}
+        self._kinds: dict[str, str | None] = {}
 
     def arm(self, after: int, strike: Strike) -> None:
         """Let ``strike`` be called at the fault point after so many more; it may raise."""
@@ -129,20 +129,21 @@ class Fate:
 
     def _enter(self, frame: FrameType, _event: str, _arg: Any) -> Callable[..., Any] | None:
         try:
-            kind = self._kinds[frame.f_code]
+            kind = self._kinds[frame.f_code.co_filename]
         except KeyError:
-            kind = self._kinds[frame.f_code] = self._kind(frame.f_code.co_filename)
+            kind = self._kinds[frame.f_code.co_filename] = self._kind(frame.f_code.co_filename)
         return None if kind is None else self._line
 
     def _line(self, frame: FrameType, event: str, _arg: Any) -> Callable[..., Any]:
         if event == "line":
-            self.steps.setdefault(f"{self._kinds[frame.f_code]}:{frame.f_lineno}", self.points)
+            place = f"{self._kinds[frame.f_code.co_filename]}:{frame.f_lineno}"
+            self.steps.setdefault(place, self.points)
             self.points += 1
             self._bare = ""
             if self._strike is not None:
                 self._left -= 1
                 if self._left < 0:
-                    self._record.struck.add(f"{self._kinds[frame.f_code]}:{frame.f_lineno}")
+                    self._record.struck.add(place)
                     strike, self._strike = self._strike, None
                     strike()
         return self._line

@@ -3,7 +3,6 @@
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 
 from examples.shop.result import Result
 from smena.settings.key import keys
-from tests.fixtures import page
+from tests.fixtures import page, type_checker
 from workers.cli import main as smena
 
 PAGES = ["README.md", "CHANGELOG.md", *(str(path.relative_to(page.ROOT)) for path in page.ROOT.glob("docs/**/*.md"))]
@@ -148,26 +147,11 @@ def test_what_the_readme_calls_proved_is() -> None:
     assert [name for name in named if not page.is_evidence(name)] == []
 
 
+@type_checker.patient
 def test_the_python_of_all_pages_passes_the_type_checker(tmp_path: Path) -> None:
     files = [_write(tmp_path, path, block) for path in WRITTEN for block in page.blocks(page.read(path), "python")]
     assert len({*files}) == len(files) > 10
-    options = [
-        "--strict",
-        "--config-file=",
-        "--disable-error-code=top-level-await",
-        "--ignore-missing-imports",
-        "--explicit-package-bases",
-    ]
-    checker = [sys.executable, "-m", "mypy", *options, f"--cache-dir={page.ROOT / '.mypy_cache/pages'}"]
-    told = subprocess.run(
-        [*checker, *map(str, files)],
-        cwd=tmp_path,
-        env={"MYPYPATH": f"{page.ROOT}:{tmp_path}", "PATH": ""},
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
+    told = type_checker.check(files, tmp_path)
     assert told.returncode == 0, told.stdout + told.stderr
 
 

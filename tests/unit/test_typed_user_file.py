@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures import type_checker
+
 ROOT = Path(__file__).resolve().parents[2]
 
 USER_FILE = """
@@ -147,19 +149,23 @@ def user_file(tmp_path: Path) -> Path:
     return path
 
 
-def errors_of(checker: list[str], line: str) -> set[int]:
-    run = subprocess.run(checker, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
+def errors_of(run: "subprocess.CompletedProcess[str]", line: str) -> set[int]:
     assert run.returncode == 1, run.stdout + run.stderr
     return {int(found) for found in re.findall(line, run.stdout)}
 
 
+@type_checker.patient
 def test_mypy_sees_an_actors_own_parameters_and_every_wrong_type(user_file: Path) -> None:
-    checker = [sys.executable, "-m", "mypy", "--strict", "--config-file=", f"--cache-dir={ROOT / '.mypy_cache/user'}"]
+    run = type_checker.check([user_file], user_file.parent)
 
-    assert errors_of([*checker, str(user_file)], r"user_file\.py:(\d+): error:") == WRONG
+    assert errors_of(run, r"user_file\.py:(\d+): error:") == WRONG
 
 
+@type_checker.patient
 def test_pyright_sees_an_actors_own_parameters_and_every_wrong_type(user_file: Path) -> None:
-    checker = [sys.executable, "-m", "basedpyright", "--level", "error", "--pythonpath", sys.executable]
+    checker = [sys.executable, "-m", "basedpyright", "--level", "error", "--pythonpath", sys.executable, str(user_file)]
+    run = subprocess.run(
+        checker, cwd=ROOT, capture_output=True, text=True, timeout=type_checker.PATIENCE_S, check=False
+    )
 
-    assert errors_of([*checker, str(user_file)], r"user_file\.py:(\d+):\d+ - error:") == WRONG
+    assert errors_of(run, r"user_file\.py:(\d+):\d+ - error:") == WRONG
