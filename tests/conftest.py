@@ -2,6 +2,7 @@
 
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = [
@@ -23,3 +24,14 @@ def pytest_configure() -> None:
     settings.load_profile("untimed")
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests that ask for more time than others: one of them at the end would run alone."""
+    items.sort(key=_asked_s, reverse=True)
+
+
+def _asked_s(item: pytest.Item) -> float:
+    marker = item.get_closest_marker("timeout")
+    return float(marker.args[0]) if marker else 0.0

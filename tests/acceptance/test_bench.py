@@ -17,7 +17,7 @@ def bench(folder: Path, services: LocalServices, *arguments: str) -> subprocess.
         env={**os.environ, **services.env()},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=200,
         check=False,
     )
 

@@ -124,23 +124,30 @@ def test_p30_a_step_that_had_not_begun_is_given_to_another_process(make_pool: Ma
 def test_p30_kills_at_any_moment_neither_lose_nor_repeat_a_step(make_pool: MakePool, tmp_path: Path) -> None:
     pool = make_pool(processes=2)
     over = threading.Event()
+    ended: list[int] = []
     killed = 0
 
     def kill_them() -> None:
         nonlocal killed
         while not over.wait(0.011):
+            seen = len(ended)
             for process in list(pool._desk._living)[:1]:
                 killed += 1
                 os.kill(process.pid, signal.SIGKILL)
+                if killed % 5 == 0:  # on a busy machine none would live long enough to begin
+                    eventually(lambda seen=seen: len(ended) > seen or over.is_set())  # type: ignore[misc]
 
     def step(number: int) -> bool:
         while True:
             try:
-                return pool.run(steps.note_and_add, (str(tmp_path / str(number)), number, 1)) == number + 1
+                came = pool.run(steps.note_and_add, (str(tmp_path / str(number)), number, 1)) == number + 1
             except PoolBroken:  # three in a row: the job would wait for it, as here
                 time.sleep(0.05)
+                continue
             except StepDied:
-                return False
+                came = False
+            ended.append(number)
+            return came
 
     killer = in_thread(kill_them)
     with ThreadPoolExecutor(4) as threads:
@@ -159,13 +166,16 @@ def test_a_step_out_of_time_ends_with_all_it_has_started(make_pool: MakePool, tm
     pool.run(steps.add, (1, 1))
     family = tmp_path / "family"
 
-    def run() -> None:
-        args = (steps.with_family, (str(family),), 3.0)
+    def run(seconds: float) -> None:
+        args = (steps.with_family, (str(family),), seconds)
         asyncio.run(pool.arun(*args)) if is_async else pool.run(*args)
 
-    with pytest.raises(TimedOut) as late:
-        run()
-    assert late.value.facts["timeout_s"] == 3.0
+    for seconds in (3.0, 12.0, 48.0):  # on a busy machine the first may pass before all are there
+        with pytest.raises(TimedOut) as late:
+            run(seconds)
+        assert late.value.facts["timeout_s"] == seconds
+        if family.exists():
+            break
     members = told_in(family)
     assert len(members) == 4
     assert all(is_gone(pid) for pid in members)
@@ -220,7 +230,7 @@ def test_a_step_may_not_allocate_more_than_its_limit(make_pool: MakePool) -> Non
 def test_memory_that_no_limit_counts_is_seen_from_outside(make_pool: MakePool, tmp_path: Path) -> None:
     pool = make_pool(processes=1, max_memory_mib=200)
     with pytest.raises(OutOfMemory) as greedy:
-        pool.run(steps.hoard_outside, (300, str(tmp_path / "pid")), 30)
+        pool.run(steps.hoard_outside, (300, str(tmp_path / "pid")), PATIENCE_S)
     assert greedy.value.facts["resident_mib"] > 200
     assert pool.run(steps.add, (1, 1)) == 2
 
@@ -228,7 +238,7 @@ def test_memory_that_no_limit_counts_is_seen_from_outside(make_pool: MakePool, t
 def test_memory_of_what_a_step_has_started_counts_with_its_own(make_pool: MakePool, tmp_path: Path) -> None:
     pool = make_pool(processes=1, max_memory_mib=400)
     with pytest.raises(OutOfMemory) as greedy:
-        pool.run(steps.hoard_in_programs, (250, 2, str(tmp_path / "family")), 30)
+        pool.run(steps.hoard_in_programs, (250, 2, str(tmp_path / "family")), PATIENCE_S)
     assert greedy.value.facts["resident_mib"] > 400
     family = told_in(tmp_path / "family")
     eventually(lambda: all(is_gone(pid) for pid in family))
@@ -252,7 +262,7 @@ def test_what_the_kernel_ends_at_the_bound_of_its_group_was_out_of_memory(make_p
 
 
 def test_memory_that_a_step_shares_with_its_forks_counts_once(make_pool: MakePool) -> None:
-    assert make_pool(processes=1, max_memory_mib=300).run(steps.share_with_forks, (150, 4), 30) == 4
+    assert make_pool(processes=1, max_memory_mib=300).run(steps.share_with_forks, (150, 4), PATIENCE_S) == 4
 
 
 async def test_p30_kills_and_cancellations_at_any_moment_leave_a_pool_that_works(

@@ -99,9 +99,12 @@ def join(database: Database) -> Iterator[Join]:
 
 
 def all_owned(*members: Member) -> Callable[[], bool]:
+    """Say that each partition is one member's, and that its tenant has been told."""
+
     def owned() -> bool:
         shares = [member.owns() for member in members]
-        return sum(map(len, shares)) == COUNT == len(set().union(*shares))
+        are_worked = [set(member.shop.works) for member in members] == shares
+        return are_worked and sum(map(len, shares)) == COUNT == len(set().union(*shares))
 
     return owned
 

@@ -80,7 +80,7 @@ def test_five_processes_that_upgrade_at_once_run_it_once(empty_database_url: str
     started = [
         subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(5)
     ]
-    said = [process.communicate(timeout=100)[0] for process in started]
+    said = [process.communicate(timeout=200)[0] for process in started]
     assert [process.returncode for process in started] == [0] * 5
     assert sorted(int(line) for line in said) == [0, 0, 0, 0, schema_version.KNOWN + 2]
 
@@ -179,7 +179,7 @@ def test_alembic_itself_can_run_such_a_folder(database_url: str, tmp_path: Path,
         f"sqlalchemy.url = {database_url.replace('postgresql://', 'postgresql+psycopg://', 1)}\n"
     )
     command = [sys.executable, "-m", "alembic", "-c", str(tmp_path / "alembic.ini"), "upgrade", "head"]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=100)
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=200)
     assert migrations.upgrade(database_url, [folder]) == []
     with open_database().transaction() as connection:
         assert connection.scalar(sa.text("SELECT count(*) FROM further.t1")) == 0
