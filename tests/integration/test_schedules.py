@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -36,8 +37,13 @@ from tests.fixtures.eventually import PATIENCE_S, eventually
 from workers.roles.timekeeper import Timekeeper
 
 LEASE = "leader:scheduler"
-HOUR = cron(f"{(SYSTEM.now().minute + 30) % 60} * * * *")
-"""Half an hour from now, so that no tick is due while a test looks."""
+HOUR = cron("30 * * * *")
+"""Set for each test to half an hour from then, so that no tick is due while it looks."""
+
+
+@pytest.fixture(autouse=True)
+def _hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "HOUR", cron(f"{(SYSTEM.now().minute + 30) % 60} * * * *"))
 
 
 @pytest.fixture
@@ -188,11 +194,15 @@ def test_p43_after_downtime_each_tick_is_decided_once_as_its_policy_says(
 
 def test_what_is_skipped_is_one_row_that_says_how_many(database: Database, turns: Turns, term: int) -> None:
     turns.declare(book_of(every(seconds=10), misfire="skip"), term)
-    since, now = rewind(database, 2)
+    since, before = rewind(database, 2)
     turns.take("house.sweep", term)
-    missed = list(between(every(seconds=10), since, now - timedelta(seconds=60)))
+    with database.transaction() as connection:
+        after = schedules.clock(connection)
     [span] = [one.tick for one in history(database) if one.tick.why == "missed"]
+    assert span.until is not None
+    missed = list(between(every(seconds=10), since, span.until))
     assert (span.at, span.until, span.count) == (missed[0], missed[-1], len(missed))
+    assert before - timedelta(seconds=70) < span.until <= after - timedelta(seconds=60)
 
 
 def test_p37_a_leader_whose_term_is_over_decides_nothing(database: Database, turns: Turns, term: int) -> None:

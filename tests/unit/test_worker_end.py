@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 
-from smena.clock import SYSTEM, Deadline
+from smena.clock import SYSTEM, Deadline, MovedClock
 from workers.execution.worker import Worker
 
 
@@ -73,3 +74,25 @@ def test_p28_the_connection_stays_open_as_long_as_a_job_runs(left: int, then: li
     worker.start()
     assert worker.stop(Deadline.within(10, SYSTEM)) is not bool(left)
     assert told == then
+
+
+class SlowLine(Part):
+    """A connection whose broker takes its time to say goodbye."""
+
+    def __init__(self, name: str, ended: list[str], clock: MovedClock) -> None:
+        super().__init__(name, ended)
+        self._clock = clock
+
+    def stop(self, deadline: Deadline) -> bool:
+        self._clock.advance(1.5)
+        return super().stop(deadline)
+
+
+def test_a_drain_with_time_left_has_not_overrun_because_the_broker_was_slow_to_say_goodbye() -> None:
+    told: list[str] = []
+    clock = MovedClock(datetime(2026, 1, 1, tzinfo=UTC))
+    lines = [SlowLine(name, told, clock) for name in ("consuming", "partitions", "publishing")]
+    worker = Worker(lines, [Part("pool", told)], Part("settler", told), [Jobs(0)], Source(told))
+    worker.start()
+    assert worker.stop(Deadline.within(10, clock))
+    assert told[-3:] == ["publishing", "partitions", "consuming"]

@@ -97,7 +97,7 @@ class Stage(Venue):
     def _do(self, *arguments: str) -> None:
         done = subprocess.run(
             [sys.executable, "-P", "-m", "workers.cli", *arguments],
-            env=self.environ(),
+            env={**self.addresses(), **_FIXED},  # nothing is drilled yet: with the usual times, not the shortened
             cwd=self.folder,
             capture_output=True,
             text=True,

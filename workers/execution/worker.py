@@ -16,7 +16,7 @@ from smena.lifecycle import Group, Service
 from smena.telemetry import events
 
 CLOSE_S: Final = 2.0
-"""What closing connections may take beside the drain's own budget."""
+"""What closing may take: the services at once, the connections beyond the drain's own budget."""
 
 
 class Source(Protocol):
@@ -89,12 +89,13 @@ class Worker:
         """
         drained = self._drain(deadline) if self._taking else True
         self._taking = False
-        closing = Deadline(deadline.clock, deadline.clock.monotonic() + CLOSE_S)
-        closed = self._services.stop(closing)
+        closed = self._services.stop(Deadline.within(CLOSE_S, deadline.clock))
         if self.running():
             self._wait_for(self._source.flush, Deadline.within(CLOSE_S, SYSTEM))
             return False
-        return self._lines.stop(closing) and drained and closed
+        # A broker that is slow to say goodbye spends what the drain has left: no job was interrupted by it.
+        parting = Deadline(deadline.clock, max(deadline.at_s, deadline.clock.monotonic()) + CLOSE_S)
+        return self._lines.stop(parting) and drained and closed
 
     def hand_back(self) -> None:
         """Start nothing more in this process, for good; what runs goes on."""
