@@ -59,6 +59,9 @@ __all__ = [
 SHARD: Final = "smena.shard"
 """The actor of shard jobs: every worker has it, on the queue of each batch's own actor."""
 
+KEYED_SHARD: Final = "smena.keyed_shard"
+"""That of shard jobs by partition: a worker from before there were any must not take them for the others."""
+
 SHARDS: Final = 8
 MOST_SHARDS: Final = 1000
 LARGEST: Final = 1_000_000
@@ -139,7 +142,7 @@ def open(  # noqa: A001 - batches.open() reads like the builtin on purpose
         total = keyed_sources.load(connection, batch, items, check, keying)
         useful = keyed_claims.cut(connection, batch)
     connection.execute(sa.update(table).where(table.c.id == batch).values(total=total))
-    send_shards(connection, batch, actor.queue, epoch=1, count=max(1, min(shards, useful)))
+    send_shards(connection, batch, mode, actor.queue, epoch=1, count=max(1, min(shards, useful)))
     return Batch(batch, total)
 
 
@@ -181,9 +184,10 @@ def retry(session: Place, batch: int) -> int:
     return int(numbers)
 
 
-def send_shards(connection: sa.Connection, batch: int, queue: str, epoch: int, count: int) -> None:
+def send_shards(connection: sa.Connection, batch: int, mode: Mode, queue: str, epoch: int, count: int) -> None:
     """Send shard jobs of an epoch, in this transaction."""
-    jobs: list[Job] = [new_job(SHARD, queue, (batch, epoch), {}) for _ in range(count)]
+    actor = SHARD if mode == "claim" else KEYED_SHARD
+    jobs: list[Job] = [new_job(actor, queue, (batch, epoch), {}) for _ in range(count)]
     outbox.add(connection, *jobs)
 
 
@@ -287,14 +291,14 @@ _AFRESH: Final = {
 def _restart(session: Place, batch: int, states: tuple[str, ...]) -> None:
     row = _change(session, batch, "running", states, **_AFRESH)
     connection = session.connection() if isinstance(session, Session) else session
-    send_shards(connection, batch, row.queue, row.epoch, row.shards)
+    send_shards(connection, batch, row.mode, row.queue, row.epoch, row.shards)
 
 
 def _change(session: Place, batch: int, state: str, states: tuple[str, ...], **values: Any) -> Any:
     is_whole = sa.or_(table.c.ended_at.is_(None), table.c.ended_at > sa.text("'epoch'"))  # not being deleted
     of_these = sa.update(table).where(table.c.id == batch, table.c.state.in_(states), is_whole)
     changed = of_these.values(state=state, **values)
-    row = _execute(session, changed.returning(table.c.queue, table.c.epoch, table.c.shards)).one_or_none()
+    row = _execute(session, changed.returning(table.c.mode, table.c.queue, table.c.epoch, table.c.shards)).one_or_none()
     if row is None:
         raise NoBatch(batch=batch, wanted=" or ".join(states))
     return row

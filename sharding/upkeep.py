@@ -13,7 +13,7 @@ _WAKE: Final = sa.text("""
 UPDATE smena.batches AS b SET epoch = epoch + 1, sent_at = clock_timestamp()
 WHERE state = 'running' AND sent_at < clock_timestamp() - make_interval(secs => :stalled_s * epoch)
   AND NOT EXISTS (SELECT 1 FROM smena.batch_slices WHERE batch = b.id AND lease_until > clock_timestamp())
-RETURNING b.id AS batch, b.epoch, b.queue, b.shards
+RETURNING b.id AS batch, b.epoch, b.mode, b.queue, b.shards
 """)
 _STALLED: Final = sa.text("""
 SELECT id, actor, queue, CAST(extract(epoch FROM clock_timestamp() - sent_at) AS float8) FROM smena.batches AS b
@@ -37,6 +37,7 @@ class Woken(NamedTuple):
 
     batch: int
     epoch: int
+    mode: batches.Mode
     queue: str
     shards: int
 
@@ -48,8 +49,8 @@ def wake(connection: sa.Connection, stalled_s: float) -> Sequence[Woken]:
     long queue, they end when their turn comes, for their epoch is over; each time is waited for longer than the last.
     """
     woken = [Woken._make(row) for row in connection.execute(_WAKE, {"stalled_s": stalled_s})]
-    for batch, epoch, queue, shards in woken:
-        batches.send_shards(connection, batch, queue, epoch, shards)
+    for batch, epoch, mode, queue, shards in woken:
+        batches.send_shards(connection, batch, mode, queue, epoch, shards)
     return woken
 
 

@@ -17,7 +17,6 @@ from typing import Any, Final, Protocol
 import sqlalchemy as sa
 
 from sharding import claims, keyed_claims, progress
-from sharding.batches import SHARD
 from sharding.claims import Piece
 from smena.book import Book
 from smena.book.retry import RetryPolicy
@@ -109,17 +108,22 @@ class Shards:
         self._ending = ending
         self._courses: dict[int, _Course] = {}
 
-    def bound(self, outer: list[Ring]) -> BoundActor:
-        """Return the actor of shard jobs, inside the rings that give it a context and settle it."""
-        book = Book(SHARD.partition(".")[0])
+    def bound(self, outer: list[Ring]) -> dict[str, BoundActor]:
+        """Return the actors of shard jobs by name, inside the rings that give them a context and settle them."""
+        book = Book("smena")
 
         @book.actor()
         def shard(batch: int, epoch: int) -> None:
             """Stand for the shard jobs; what they do is `run`."""
 
-        actor = BoundActor(shard, POLICY)
-        actor.call = compose([*outer, Arguments()], self.run)
-        return actor
+        @book.actor()
+        def keyed_shard(batch: int, epoch: int) -> None:
+            """Stand for those by partition; what they do is `run` too."""
+
+        actors = {actor.name: BoundActor(actor, POLICY) for actor in (shard, keyed_shard)}
+        for actor in actors.values():
+            actor.call = compose([*outer, Arguments()], self.run)
+        return actors
 
     def run(self, attempt: Attempt) -> Outcome:
         """Have a turn at the batch that the job names."""

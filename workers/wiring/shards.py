@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from sharding.batches import SHARD
 from smena.clock import SYSTEM
 from smena.settings.groups import Batches
 from smena.store.database import Database
@@ -30,7 +29,7 @@ def join(
     board: Board,
     ending: Callable[[], bool],
 ) -> tuple[Mapping[str, BoundActor], ClaimKeeper]:
-    """Return the actors with that of shard jobs, and the keeper of this process's claims: a service."""
+    """Return the actors with those of shard jobs, and the keeper of this process's claims: a service."""
     keeper = ClaimKeeper(database, settings.lease_s, SYSTEM)
     shards = Shards(
         database,
@@ -44,4 +43,4 @@ def join(
         clock=SYSTEM,
         ending=ending,
     )
-    return {**actors, SHARD: shards.bound(list(outer))}, keeper
+    return {**actors, **shards.bound(list(outer))}, keeper

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -57,6 +58,12 @@ def _write(ctx: Context, session: Session, number: int) -> None:
 def plain(number: int) -> None:
     """Do it, with no transaction."""
     doing(number)
+
+
+@book.actor(queue="works")
+def row(values: dict[str, Any], /) -> None:
+    """Do what a row of a query says."""
+    doing(values["n"])
 
 
 @book.actor(queue="works", retry=Retry(attempts=3, unexpected_attempts=2))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sharding import batches, claims, keyed_claims
+from sharding import batches, claims, keyed_claims, upkeep
 from smena.book import Actor
 from smena.errors import ClaimLost, Transient
 from smena.store.database import Database
@@ -45,6 +45,20 @@ def retry(database: Database, batch: int) -> int:
         count = batches.retry(session, batch)
         session.commit()
     return count
+
+
+def test_its_shard_jobs_are_none_that_a_worker_knows_who_knows_no_partitions(database: Database) -> None:
+    batch = opened(database)
+    with database.transaction() as connection:
+        connection.execute(sa.text("UPDATE smena.batches SET sent_at = now() - interval '1 h'"))
+        assert upkeep.wake(connection, 60)
+    with database.session() as session:
+        batches.pause(session, batch)
+        batches.resume(session, batch)
+        session.commit()
+    with database.transaction() as connection:
+        sent = connection.execute(sa.text("SELECT DISTINCT actor FROM smena.outbox")).scalars().all()
+    assert sent == [batches.KEYED_SHARD]
 
 
 @pytest.mark.parametrize("actor", [book.plain, book.commits], ids=str)
@@ -143,6 +157,23 @@ def test_a_dead_item_blocks_what_is_behind_it_until_it_is_retried(database: Data
         assert outcome_of(one, batch) == ("complete", N, 0, 0)
     assert book.doing.seen == [bad, *behind]
     assert effects(database) == dict.fromkeys(range(N), 1)
+
+
+UNREADABLE = """
+SELECT n % 2 AS key, n, CASE n WHEN 4 THEN CAST('1e999' AS json) END AS odd FROM generate_series(0, 9) AS n
+"""
+
+
+def test_p39_a_row_that_is_no_value_here_dies_in_its_turn_and_blocks_its_key(database: Database) -> None:
+    with database.session() as session:
+        query = batches.Query(UNREADABLE)
+        batch = batches.open(session, book.row, query, mode="partition", by="key", on_dead="block").id
+        session.commit()
+    with process(database) as one:
+        one.work(batch)
+        assert outcome_of(one, batch) == ("complete", 7, 3, 0)
+    assert Counter(dead(database, batch).values()) == {(1, "unreadable_item"): 1, (0, "blocked"): 2}
+    assert sorted(book.doing.seen) == [0, 1, 2, 3, 5, 7, 9]
 
 
 def test_p32_an_heir_goes_on_where_a_frozen_owner_was_and_the_owner_writes_nothing_more(database: Database) -> None:
