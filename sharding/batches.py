@@ -49,6 +49,7 @@ __all__ = [
     "State",
     "cancel",
     "items",
+    "latest",
     "open",
     "pause",
     "resume",
@@ -152,6 +153,11 @@ def status(session: Place, batch: int) -> Progress:
     if found is None:
         raise NoBatch(batch=batch)
     return found
+
+
+def latest(session: Place, limit: int = 20) -> list[Progress]:
+    """Return how far the batches are that were opened last, the last one first."""
+    return progress.latest(session, limit)
 
 
 def pause(session: Place, batch: int) -> None:

@@ -15,10 +15,9 @@ import sqlalchemy as sa
 
 from sharding import sources
 from sharding.sources import Asked, Query, Source, Travelling
-from smena.book import values
-from smena.book.partitioning import LONGEST_KEY, OnDead
+from smena.book.partitioning import LONGEST_KEY, OnDead, refuse_count, text_of
 from smena.errors import Misused, Unsendable
-from smena.keyspace import MOST_PARTITIONS, in_postgresql
+from smena.keyspace import in_postgresql
 
 By: TypeAlias = Callable[[Any], str | int] | str
 """What gives an item's key: a function of the item as it was given, or the name of its field or its query's column."""
@@ -58,8 +57,7 @@ class Keying:
         if not (callable(by) or (isinstance(by, str) and by)):
             raise Misused("a batch by partition wants `by`: a function of an item, or the name of a field or a column")
         count = PARTITIONS if partitions is None else partitions
-        if type(count) is not int or not 1 <= count <= MOST_PARTITIONS:
-            raise Misused(f"`partitions` is a number from 1 to {MOST_PARTITIONS}", partitions=count)
+        refuse_count(count)
         follows: OnDead = "skip" if on_dead is None else on_dead
         if follows not in get_args(OnDead):
             raise Misused("`on_dead` is 'block' or 'skip'", on_dead=follows)
@@ -73,14 +71,10 @@ class Keying:
             found = sent[self.by]
         else:
             raise Unsendable(f"an item has no field {self.by}, which is its key", item=number)
-        if isinstance(found, bool) or not isinstance(found, str | int):
-            raise Unsendable(f"a key is text or a whole number, not {type(found).__name__}", item=number)
-        key = str(found)
         try:
-            values.check(key, "the key")
+            return text_of(found)
         except Unsendable as error:
             raise Unsendable(error.detail, **error.facts, item=number) from error
-        return key
 
 
 def load(connection: sa.Connection, batch: int, source: Source, travelling: Travelling, keying: Keying) -> int:

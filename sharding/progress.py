@@ -18,7 +18,7 @@ from smena.clock import SYSTEM
 from smena.job import Job
 from smena.telemetry import trace
 
-_STATUS: Final = sa.text("""
+_STANDS: Final = """
 SELECT b.id, b.key, b.actor, b.queue, b.per, b.mode, b.state, b.total, coalesce(d.dead, 0) AS dead,
        coalesce(s.left, 0) - coalesce(m.marked, 0) AS left, coalesce(s.held, 0) AS held,
        coalesce(s.waiting, 0) AS waiting, b.opened_at, b.ended_at,
@@ -38,8 +38,11 @@ LEFT JOIN LATERAL (
     WHERE open.batch = b.id
 ) AS m ON true
 LEFT JOIN LATERAL (SELECT count(*) AS dead FROM smena.batch_dead WHERE batch = b.id) AS d ON true
-WHERE b.id = :batch
-""")
+"""
+_STATUS: Final = sa.text(f"{_STANDS} WHERE b.id = :batch")
+_LATEST: Final = sa.text(f"""
+{_STANDS} WHERE b.id IN (SELECT id FROM smena.batches ORDER BY id DESC LIMIT :limit) ORDER BY b.id DESC
+""")  # noqa: S608 - a constant
 _COMPLETE: Final = sa.text("""
 UPDATE smena.batches AS b
 SET state = 'complete', ended_at = clock_timestamp(), dead = d.dead, done = total - d.dead
@@ -129,6 +132,11 @@ def status(within: sa.Connection | Session, batch: int) -> Progress | None:
     """Return how far a batch is, or None where there is none."""
     row = within.execute(_STATUS, {"batch": batch}).one_or_none()
     return None if row is None else Progress(*row)
+
+
+def latest(within: sa.Connection | Session, limit: int) -> list[Progress]:
+    """Return how far the batches are that were opened last, the last one first."""
+    return [Progress(*row) for row in within.execute(_LATEST, {"limit": limit})]
 
 
 def outlook(connection: sa.Connection, batch: int, epoch: int) -> Outlook:

@@ -50,7 +50,10 @@ class KeyRule:
         if value is None or type(value) is str:
             return value
         if isinstance(value, str | int) and not isinstance(value, bool):
-            return str(value)
+            try:
+                return str(value)
+            except ValueError:  # Python's own bound on digits
+                raise TypeError(f"`{self._word}` returned a number of too many digits") from None
         raise TypeError(f"`{self._word}` returned {type(value).__name__}; a key is a str, an int or None")
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 from smena.book import values
 from smena.book.key_rule import KeyFunction, KeyRule
-from smena.errors import InvalidArguments, Misdeclared, Unsendable
+from smena.errors import InvalidArguments, Misdeclared, Misused, Unsendable
 from smena.job import Job
 from smena.keyspace import MOST_PARTITIONS, partition_of
 
@@ -72,8 +72,28 @@ class PartitionRule:
 
 def in_partition(job: Job, key: str | int, partitions: int) -> Job:
     """Return the job as one of this key; raises `Unsendable` for a key that cannot travel."""
-    text = str(key)
-    if not 0 < len(text) <= LONGEST_KEY:
-        raise Unsendable(f"a partition key has 1 to {LONGEST_KEY} characters", actor=job.actor)
-    values.check(text, "the partition key")
+    try:
+        text = text_of(key)
+    except Unsendable as error:
+        raise Unsendable(error.detail, **error.facts, actor=job.actor) from error
     return job.replace(partition_key=text, partition=partition_of(text, partitions))
+
+
+def text_of(key: object) -> str:
+    """Return a key as it travels; raises `Unsendable` for what is none: a float or a bool has no one spelling."""
+    if isinstance(key, bool) or not isinstance(key, str | int):
+        raise Unsendable(f"a key is text or a whole number, not {type(key).__name__}")
+    try:
+        text = str(key)
+    except ValueError:  # Python's own bound on digits
+        text = ""
+    if not 0 < len(text) <= LONGEST_KEY:
+        raise Unsendable(f"a partition key has 1 to {LONGEST_KEY} characters")
+    values.check(text, "the partition key")
+    return text
+
+
+def refuse_count(partitions: object) -> None:
+    """Raise `Misused` unless that is a number of partitions."""
+    if type(partitions) is not int or not 1 <= partitions <= MOST_PARTITIONS:
+        raise Misused(f"`partitions` is a number from 1 to {MOST_PARTITIONS}", partitions=partitions)

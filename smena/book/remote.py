@@ -7,7 +7,7 @@ from typing import Any
 from smena.book import values
 from smena.book.address import Address
 from smena.book.names import check_actor_name, check_queue_name
-from smena.book.partitioning import in_partition
+from smena.book.partitioning import in_partition, refuse_count
 from smena.job import Job
 
 
@@ -39,6 +39,7 @@ class KeyedActor(RemoteActor):
     def __init__(self, name: str, queue: str, key: str | int, partitions: int) -> None:
         super().__init__(name, queue)
         self._key = key
+        refuse_count(partitions)
         self._partitions = partitions
 
     def message(self, *args: Any, **kwargs: Any) -> Job:

@@ -69,6 +69,11 @@ def test_a_batch_is_submitted_from_a_file_or_a_query_and_steered(database: Datab
         assert [item.item for item in batches.items(session, query["id"], "left", limit=1)] == [
             {"number": 1, "code": "x"}
         ]
+    assert [one["id"] for one in told("batch", "list")] == [query["id"], first["id"]]
+    assert run("batch", "list", "--limit", "1").output == (
+        f"batch {query['id']}, running, 0 of 3 done, 0 dead, 3 left, 0 items/s: works.line\n"
+    )
+    assert ": works.each, key night\n" in run("batch", "list").output
     which = str(first["id"])
     assert "paused" in run("batch", "pause", which).output
     assert run("batch", "pause", which).exit_code == 1

@@ -53,6 +53,11 @@ def test_a_key_of_another_type_is_the_authors_mistake(wrong: object) -> None:
         key_of(pay, lambda: wrong, 1)
 
 
+def test_a_number_beyond_pythons_digits_is_no_key() -> None:
+    with pytest.raises(TypeError, match="too many digits"):
+        key_of(pay, lambda: 10**5000, 1)
+
+
 async def async_key(order: int) -> str:
     return str(order)
 

@@ -9,7 +9,7 @@ from smena.amqp import arguments, codec, names
 from smena.book import Book, Registry, by_name
 from smena.book.actor import Actor
 from smena.book.partitioning import Partitioning
-from smena.errors import InvalidArguments, Misconfigured, Misdeclared, Unsendable
+from smena.errors import InvalidArguments, Misconfigured, Misdeclared, Misused, Unsendable
 from smena.job import Job
 from smena.keyspace import partition_of
 from smena.outbox import columns
@@ -121,3 +121,17 @@ def test_an_outbox_row_of_an_ordered_job_names_its_partition_and_its_order() -> 
 def test_an_ordered_job_cannot_be_delayed() -> None:
     with pytest.raises(Unsendable, match="cannot be delayed"):
         columns.of([ordered(count, lambda sku: sku).message("x")], 5.0, None)
+
+
+@pytest.mark.parametrize("partitions", [0, 5000, "4", True])
+def test_a_number_of_partitions_that_cannot_be_is_refused_by_name_too(partitions: Any) -> None:
+    with pytest.raises(Misused, match="from 1 to 4096"):
+        by_name("stock.move", queue="stock").keyed(7, partitions=partitions)
+
+
+@pytest.mark.parametrize(
+    "key", ["", "k" * 256, 10**5000, 1.5, True, None, "\ud800"], ids=lambda key: type(key).__name__
+)
+def test_a_key_that_cannot_travel_is_refused_by_name_too(key: Any) -> None:
+    with pytest.raises(Unsendable):
+        by_name("stock.move", queue="stock").keyed(key, partitions=32).message(1)

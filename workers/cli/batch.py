@@ -111,6 +111,21 @@ def status(batch_id: int, *, watch: bool, as_json: bool) -> None:
     click.get_current_context().exit(1 if stands.dead else 0)
 
 
+@batch.command("list")
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="At most so many.")
+@as_json_option
+def list_latest(limit: int, *, as_json: bool) -> None:
+    """List the batches that were opened last, with their actor and key."""
+    with _database() as database, database.session() as session:
+        latest = batches.latest(session, limit)
+    if as_json:
+        click.echo(json.dumps([_facts(stands) for stands in latest], default=str))
+        return
+    for stands in latest:
+        key = "" if stands.key is None else f", key {stands.key}"
+        click.echo(f"{_line(stands)}: {stands.actor}{key}")
+
+
 @batch.command()
 @which
 def pause(batch_id: int) -> None:
@@ -191,8 +206,7 @@ def _done(database: Database, change: Callable[[Place], T]) -> T:
 def _tell(database: Database, batch_id: int, *, watch: bool, as_json: bool) -> batches.Progress:
     stands = _watched(database, batch_id) if watch else _status(database, batch_id)
     if as_json:
-        told = asdict(stands) | {"done": stands.done, "rate": round(stands.rate, 1), "eta_s": stands.eta_s}
-        click.echo(json.dumps(told, default=str))
+        click.echo(json.dumps(_facts(stands), default=str))
     else:
         click.echo(_line(stands))
     return stands
@@ -201,6 +215,10 @@ def _tell(database: Database, batch_id: int, *, watch: bool, as_json: bool) -> b
 def _status(database: Database, batch_id: int) -> batches.Progress:
     with database.session() as session:
         return batches.status(session, batch_id)
+
+
+def _facts(stands: batches.Progress) -> dict[str, Any]:
+    return asdict(stands) | {"done": stands.done, "rate": round(stands.rate, 1), "eta_s": stands.eta_s}
 
 
 def _line(stands: batches.Progress) -> str:
