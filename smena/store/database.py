@@ -112,7 +112,7 @@ class Database:
 
     def connect(self, *, autocommit: bool = False) -> HoldableConnection:
         """Open a connection of its own beside the pool (LISTEN, COPY, a session lock); the caller closes it."""
-        return HoldableConnection.connect(self._conninfo, autocommit=autocommit, prepare_threshold=_NONE_OF_ITS_OWN)
+        return HoldableConnection.connect(self._conninfo, autocommit=autocommit)
 
     def alone(self) -> sa.Connection:
         """Open a connection of its own beside the pool, for rows and a session lock together; the caller closes it.
@@ -155,7 +155,7 @@ class Database:
         return connection
 
     async def _aconnect_pooled(self) -> AsyncHoldableConnection:
-        connection = await AsyncHoldableConnection.connect(self._conninfo, prepare_threshold=_NONE_OF_ITS_OWN)
+        connection = await AsyncHoldableConnection.connect(self._conninfo)
         connection.answer_within_s = self._answer_within_s
         connection.statement_timeout_s = self._statement_timeout_s
         return connection
@@ -175,11 +175,6 @@ class Database:
         """Close what the event loop's engine holds; call it on that loop."""
         if self._aengine is not None:
             await self._aengine.dispose()
-
-
-_NONE_OF_ITS_OWN: Final = None
-"""psycopg prepares nothing by itself: what it has prepared it lets go of after a rollback or a DROP, with `DEALLOCATE
-ALL`, and with that what `hold` has prepared and counts on."""
 
 
 def _refuse_hung_up(_adapted: object, record: ConnectionPoolEntry, _proxy: object) -> None:

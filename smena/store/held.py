@@ -158,6 +158,11 @@ class HoldableConnection(psycopg.Connection[Any]):
             self.pgconn.send_query(query)
             return _checked(self, self.wait(generators.execute(self.pgconn), timeout=self.answer_within_s))
 
+    def _deallocate(self, name: bytes | None) -> PQGen[None]:
+        yield from super()._deallocate(name)
+        if name is None:
+            yield from _prepared_again(self)
+
     def _cancel(self) -> None:
         with suppress(psycopg.Error):
             self.cancel_safe(timeout=_CANCEL_S)
@@ -232,6 +237,11 @@ class AsyncHoldableConnection(psycopg.AsyncConnection[Any]):
             self.pgconn.send_query(query)
             return _checked(self, await self.wait(generators.execute(self.pgconn)))
 
+    def _deallocate(self, name: bytes | None) -> PQGen[None]:
+        yield from super()._deallocate(name)
+        if name is None:
+            yield from _prepared_again(self)
+
 
 def hung_up(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
     """Say whether the server has closed an idle connection; asks the socket, not the server, in a microsecond.
@@ -253,6 +263,19 @@ def driver_of(connection: sa.Connection) -> HoldableConnection:
 async def async_driver_of(connection: AsyncConnection) -> AsyncHoldableConnection:
     """Do the same on the event loop."""
     return cast("AsyncHoldableConnection", (await connection.get_raw_connection()).driver_connection)
+
+
+def _prepared_again(connection: HoldableConnection | AsyncHoldableConnection) -> PQGen[None]:
+    """Prepare what `hold` counts on after `DEALLOCATE ALL`.
+
+    psycopg prepares by itself what comes often, and lets go of that so after a rollback or a DROP.
+    """
+    prepare = connection.prepared
+    if prepare is not None and prepare is not _HALF_PREPARED:
+        connection.prepared = _HALF_PREPARED
+        connection.pgconn.send_query(prepare)
+        _checked(connection, (yield from generators.execute(connection.pgconn)))
+        connection.prepared = prepare
 
 
 def _opened(limit: bytes, opening: bytes) -> bytes:
