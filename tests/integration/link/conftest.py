@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -15,14 +16,17 @@ from smena.amqp.link import Connection, LinkThread
 from smena.amqp.publisher import Publisher
 from smena.clock import SYSTEM, Deadline
 from smena.settings.groups import Amqp
+from tests.fixtures.eventually import PATIENCE_S
+from workers.broker.consumer import Consumer
 
 
 class Broker:
-    """Look at the broker with pika alone; every question on a channel of its own."""
+    """Look at the broker with pika alone; each question on a fresh channel, but for depths, which are asked often."""
 
     def __init__(self, url: str) -> None:
         self._parameters = pika.URLParameters(url)
         self._connection: Any = None
+        self._asking: Any = None
         self._doomed: list[str] = []
 
     def close(self) -> None:
@@ -35,7 +39,7 @@ class Broker:
         """Close the connection, as before a test kills the broker; the next question opens one."""
         if self._connection is not None:
             self._connection.close()
-            self._connection = None
+            self._connection = self._asking = None
 
     def channel(self) -> Any:
         """Return a fresh channel: the broker closes one that asked a wrong question."""
@@ -49,7 +53,9 @@ class Broker:
 
     def depth(self, queue: str) -> int:
         """Return how many messages are ready."""
-        return int(self.channel().queue_declare(queue, passive=True).method.message_count)
+        if self._asking is None or self._asking.is_closed:
+            self._asking = self.channel()
+        return int(self._asking.queue_declare(queue, passive=True).method.message_count)
 
     def take(self, queue: str) -> tuple[Any, Any, bytes] | None:
         """Take one message off a queue."""
@@ -119,6 +125,21 @@ class Link:
     @staticmethod
     def _stop(service: Connection | LinkThread) -> None:
         assert service.stop(Deadline.within(10, SYSTEM)), f"{service.name} did not stop"
+
+
+def await_answer(consumer: Consumer) -> None:
+    """Wait until the broker has done what was said on the consumer's channel: it answers in order.
+
+    A broker that is slow is left before it has read the last acks, and hands their messages out again.
+    """
+    answered = threading.Event()
+
+    def ask() -> None:
+        assert consumer._channel is not None
+        consumer._channel.basic_qos(prefetch_count=1, callback=lambda _frame: answered.set())
+
+    consumer.flush(ask)
+    assert answered.wait(PATIENCE_S)
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from smena.telemetry import events
 from smena.telemetry.event import Occurrence
 from tests.fixtures.eventually import PATIENCE_S, eventually
 from tests.fixtures.fix_proxy import Proxied
-from tests.integration.link.conftest import Broker, Link, Settle
+from tests.integration.link.conftest import Broker, Link, Settle, await_answer
 from workers.broker.asking import Asking
 from workers.broker.consumer import Consumer
 from workers.broker.delivery import Delivery
@@ -128,11 +128,13 @@ def test_jobs_travel_through_tls(link: Link, settings: Settle, tls_url: str, bro
     assert not any(link.publisher(secure).send_many(sent))
     held: list[Delivery] = []
     connection = link.connection(secure, "consume")
-    Consumer(connection, work("test", [queue]), held.extend, "test", Prefetch(50, 100)).start()
+    consumer = Consumer(connection, work("test", [queue]), held.extend, "test", Prefetch(50, 100))
+    consumer.start()
     eventually(lambda: len(held) == 80)
     assert [codec.decode(each.body, each.properties).args for each in held] == [job.args for job in sent]
     for delivery in held:
         delivery.ack()
+    await_answer(consumer)
     link.stop()
     eventually(lambda: broker.depth(names.work_queue("test", queue)) == 0)
 

@@ -17,7 +17,7 @@ from smena.telemetry import events
 from smena.telemetry.event import Occurrence
 from tests.fixtures.eventually import PATIENCE_S, eventually
 from tests.fixtures.fix_proxy import Proxied
-from tests.integration.link.conftest import Broker, Link, Settle
+from tests.integration.link.conftest import Broker, Link, Settle, await_answer
 from workers.broker.consumer import Consumer
 from workers.broker.delivery import Delivery
 from workers.broker.prefetch import Prefetch
@@ -98,6 +98,7 @@ def test_acks_out_of_order_and_give_backs_among_them_all_reach_the_broker(
         delivery.ack()
     eventually(lambda: broker.depth(names.work_queue("test", queue)) == 10)
     held.all[20].ack()
+    await_answer(consumer)
     link.stop()
     eventually(lambda: broker.depth(names.work_queue("test", queue)) == 10)
 
@@ -204,6 +205,7 @@ def test_the_prefetch_grows_with_short_jobs_and_every_message_is_settled(
             acked += 1
     cancel(consumer)
     assert sorted(held.numbers()) == list(range(400))
+    await_answer(consumer)
     link.stop()
     assert broker.depth(names.work_queue("test", queue)) == 0
 
@@ -283,13 +285,14 @@ def test_p23_any_message_of_any_client_comes_through_and_can_be_settled(
     )
     broker.publish(there, b'{"queue_name": []}', pika.BasicProperties(content_type="x", priority=200, timestamp=5))
     held = Held()
-    consume(link, settings(), queue, held)
+    consumer = consume(link, settings(), queue, held)
     eventually(lambda: len(held.all) == 3)
     for delivery in held.all:
         try:
             codec.decode(delivery.body, delivery.properties)
         except Undecodable:
             delivery.ack()
+    await_answer(consumer)
     link.stop()
     assert broker.depth(there) == 0
 

@@ -231,7 +231,7 @@ def test_memory_that_no_limit_counts_is_seen_from_outside(make_pool: MakePool, t
     pool = make_pool(processes=1, max_memory_mib=200)
     with pytest.raises(OutOfMemory) as greedy:
         pool.run(steps.hoard_outside, (300, str(tmp_path / "pid")), PATIENCE_S)
-    assert greedy.value.facts["resident_mib"] > 200
+    assert greedy.value.facts["resident_mib"] >= 200  # in whole MiB, of what was more
     assert pool.run(steps.add, (1, 1)) == 2
 
 
@@ -239,7 +239,7 @@ def test_memory_of_what_a_step_has_started_counts_with_its_own(make_pool: MakePo
     pool = make_pool(processes=1, max_memory_mib=400)
     with pytest.raises(OutOfMemory) as greedy:
         pool.run(steps.hoard_in_programs, (250, 2, str(tmp_path / "family")), PATIENCE_S)
-    assert greedy.value.facts["resident_mib"] > 400
+    assert greedy.value.facts["resident_mib"] >= 400
     family = told_in(tmp_path / "family")
     eventually(lambda: all(is_gone(pid) for pid in family))
     assert pool.run(steps.add, (1, 1)) == 2
