@@ -27,6 +27,7 @@ TRACEBACK: Final = "exception"
 _ALWAYS: Final = ("time", "level", "event", "process", "pid")
 _LAST_RESORT: Final = 256
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_CONTROL_IN_LINES: Final = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -60,7 +61,10 @@ def console(*, colors: bool) -> Callable[[Fields], bytes]:
     )
 
     def render(fields: Fields) -> bytes:
-        shown = {_visible(name): value if name == TRACEBACK else _visible(value) for name, value in fields.items()}
+        shown = {
+            _visible(name): _visible(value, _CONTROL_IN_LINES if name == TRACEBACK else _CONTROL)
+            for name, value in fields.items()
+        }
         line = str(renderer(None, "", shown)).encode(errors="backslashreplace")
         return (line if len(line) < LINE_LIMIT else line[: LINE_LIMIT - 1]) + b"\n"
 
@@ -94,6 +98,6 @@ def _shorter(name: str, value: object, size: int, excess: int) -> str:
     return cut_front(value, keep) if name == TRACEBACK else cut(value, keep)
 
 
-def _visible(value: Any) -> Any:
-    """Escape what could move a terminal's cursor or forge a line."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found.group()):02x}", value) if isinstance(value, str) else value
+def _visible(value: Any, hidden: re.Pattern[str] = _CONTROL) -> Any:
+    """Escape what could move a terminal's cursor or forge a line; of a traceback, all but the ends of its lines."""
+    return hidden.sub(lambda found: f"\\x{ord(found.group()):02x}", value) if isinstance(value, str) else value

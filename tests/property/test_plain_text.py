@@ -67,13 +67,28 @@ def test_p25_any_fields_become_one_line_of_json_within_the_limit(fields: dict[st
     assert json.loads(line)["event"] == "x"
 
 
-@given(any_text.filter(lambda text: text not in {"event", "level"}), any_text)
+def at_a_terminal(fields: dict[str, object]) -> bytes:
+    return log_line.console(colors=False)(log_line.stamp(None, "", log_line.sanitize(None, "", fields)))
+
+
+BELOW_THE_LINE = {"exception", "stack"}
+"""Fields that a terminal shows in lines of their own."""
+
+
+@given(any_text.filter(lambda text: text not in {"event", "level", *BELOW_THE_LINE}), any_text)
 def test_a_terminal_gets_no_control_characters_from_a_value(name: str, value: str) -> None:
-    fields = log_line.stamp(None, "", log_line.sanitize(None, "", {name: value, "event": value}))
-    line = log_line.console(colors=False)(fields)
+    line = at_a_terminal({name: value, "event": value})
     assert line.count(b"\n") == 1
     assert b"\x1b" not in line
     assert len(line) <= LINE_LIMIT
+
+
+@pytest.mark.parametrize("name", sorted(BELOW_THE_LINE))
+def test_nor_from_what_it_shows_below_the_line(name: str) -> None:
+    shown = at_a_terminal({name: "Traceback\nValueError: \x1b[2J\x1b]0;mine\x07\r\x9b1m", "event": "x"})
+    assert not [byte for byte in shown.decode() if byte != "\n" and not byte.isprintable()]
+    assert b"Traceback" in shown.splitlines()[1]
+    assert b"\\x1b[2J" in shown
 
 
 @pytest.mark.parametrize("count", [10, 100, 5000])
