@@ -192,8 +192,8 @@ def test_tstp_pauses_all_children_and_those_to_come_until_cont(fleet: FleetGrip)
 
     fleet.signal(signal.SIGTSTP)
     eventually(lambda: fleet.paused() == {*before.values()})
-    assert fleet.state()["paused"] is True
-    assert fleet.get("/ready") == (503, "paused\n")
+    eventually(lambda: fleet.state()["paused"] is True)
+    eventually(lambda: fleet.get("/ready") == (503, "paused\n"))
     assert fleet.get("/live")[0] == 200
     os.kill(before["0"], signal.SIGKILL)
     eventually(lambda: fleet.pids().get("0", before["0"]) in fleet.paused() - {before["0"]})
