@@ -14,7 +14,8 @@ from smena.store.database import Database
 from smena.store.terms import Term
 from smena.telemetry import events
 from tests.fixtures.eventually import eventually
-from workers.execution.ordered.desk import Desk, Floor
+from workers.execution.ordered.desk import Desk
+from workers.execution.ordered.floor import Floor
 from workers.execution.ordered.keeper import Keeper
 
 NOBODY = "postgresql://nobody@127.0.0.1:1/nothing"

@@ -20,7 +20,7 @@ from workers.broker.partition_consumer import PartitionConsumer
 from workers.execution.intake import snoozes_within
 from workers.execution.nextmessage import NextMessages
 from workers.execution.ordered.decisions import Decisions
-from workers.execution.ordered.desk import Floor
+from workers.execution.ordered.floor import Floor
 from workers.execution.ordered.groups import Desks, Group, Ordered
 from workers.execution.ordered.keeper import Keeper
 from workers.execution.settler import Settler

@@ -28,7 +28,8 @@ from tests.integration.link.conftest import Broker, Link, Settle
 from workers.broker.partition_consumer import PartitionConsumer
 from workers.execution.nextmessage import NextMessages
 from workers.execution.ordered.decisions import Decisions
-from workers.execution.ordered.desk import Desk, Floor
+from workers.execution.ordered.desk import Desk
+from workers.execution.ordered.floor import Floor
 from workers.execution.ordered.keeper import Keeper
 from workers.middleware.attempt import Attempt
 from workers.middleware.bound import BoundActor

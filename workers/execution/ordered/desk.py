@@ -12,96 +12,26 @@ hand out later messages before it has them again.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from smena.amqp import codec
-from smena.clock import Clock
 from smena.errors import IdReused, Misplaced, SmenaError, Undecodable
-from smena.job import Job
 from smena.keyspace import partition_of
-from smena.records.held_keys import Changes, Hold, Message, Parked, Place, Waiting, Written
+from smena.records.held_keys import Message, Parked, Place, Waiting, Written
 from smena.records.turns import Turn
 from workers.broker.delivery import Delivery
 from workers.execution.intake import stranger
-from workers.execution.ordered.decisions import Decisions
+from workers.execution.ordered.draft import Draft
+from workers.execution.ordered.floor import Floor
 from workers.execution.ordered.item import Item, lent_item, message_of, parked_item
 from workers.execution.ordered.lines import NEVER, Lines
 from workers.execution.pending import Pending
 from workers.middleware.attempt import Attempt
-from workers.middleware.bound import BoundActor
 from workers.middleware.outcome import Dead, Retry, Snooze
 
 RETURNED_PAUSE_S: Final = 1.0
 """How long a job waits that was given back while the partition stays ours."""
-
-
-class Settles(Protocol):
-    """What is needed of the settler for what has no key, or is none of the key's jobs."""
-
-    def settle_job(self, delivery: Delivery, job: Job, outcome: Dead) -> None:
-        """Settle a job that is not to run."""
-
-    def settle_raw(self, delivery: Delivery, outcome: Dead) -> None:
-        """Settle a delivery that could not be decoded."""
-
-
-class Consuming(Protocol):
-    """What consumes partitions."""
-
-    def hold(self, queue: str, number: int, *, holding: bool) -> None:
-        """Take nothing more of one for now, or go on."""
-
-    def silence(self, queue: str, number: int, done: Callable[[], object]) -> None:
-        """Take nothing more of one for good, and tell when nothing comes any more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Floor:
-    """What all desks of a process have in common."""
-
-    actors: Mapping[str, BoundActor]
-    admit: Callable[[Attempt], None]
-    decisions: Decisions
-    settles: Settles
-    publish: Callable[[Pending], None]
-    """Take a dead letter whose settlement is written."""
-    consumer: Consuming
-    cue: Callable[[], None]
-    """Wake the keeper."""
-    clock: Clock
-    most_snoozes: int
-    most_parked: int
-    idle_s: float | None = None
-    """How long a job's transaction may be idle: less than the lease."""
-
-
-@dataclass(slots=True)
-class Batch:
-    """What the keeper is to write for a desk."""
-
-    holds: list[tuple[Item, Hold]] = field(default_factory=list)
-    behind: list[tuple[Item, Message]] = field(default_factory=list)
-    over: list[Parked] = field(default_factory=list)
-    deaths: list[tuple[Item, Pending]] = field(default_factory=list)
-    looks: list[str] = field(default_factory=list)
-    handed_over: dict[str, Message] = field(default_factory=dict)
-    """The first job of each key that the next owner is to go on with."""
-
-    def __bool__(self) -> bool:
-        return bool(self.holds or self.behind or self.handed_over or self.over or self.deaths or self.looks)
-
-    def changes(self) -> Changes:
-        """Return it as the tables take it."""
-        return Changes(
-            [hold for _, hold in self.holds],
-            [message for _, message in self.behind],
-            self.over,
-            [(pending.attempt(), pending.stored()) for _, pending in self.deaths],
-            self.looks,
-            list(self.handed_over.values()),
-        )
 
 
 class Desk:
@@ -114,7 +44,7 @@ class Desk:
         self._floor = floor
         self._lock = threading.Lock()
         self._lines = Lines()
-        self._batch = Batch()
+        self._draft = Draft()
         self._is_writing = False
         self._parked = 0
         self._is_full = False
@@ -203,9 +133,9 @@ class Desk:
             if not self.alive:
                 return
             if isinstance(decided, Pending):
-                self._batch.deaths.append((item, decided))
+                self._draft.deaths.append((item, decided))
             elif self._lines.hold(item):
-                self._batch.holds.append((item, decided))
+                self._draft.holds.append((item, decided))
         self._floor.cue()
 
     # --- for the keeper -------------------------------------------------------------------------
@@ -216,24 +146,24 @@ class Desk:
             self._parked = parked
             self._lines.load(waiting, self._floor.clock.monotonic())
 
-    def take(self) -> Batch:
+    def take(self) -> Draft:
         """Return what is to be written now, and start what was returned and is due; `written` or `failed` follows."""
         with self._lock:
-            batch, self._batch = self._batch, Batch()
+            draft, self._draft = self._draft, Draft()
             looks, ready = self._lines.due(self._floor.clock.monotonic())
-            batch.looks += looks
+            draft.looks += looks
             behind, self._lines.behind = self._lines.behind, []
-            batch.over, self._lines.over = [*batch.over, *self._lines.over], []
+            draft.over, self._lines.over = [*draft.over, *self._lines.over], []
             handed_over = self._hand_over()
-            self._is_writing = bool(batch or behind or handed_over)
+            self._is_writing = bool(draft or behind or handed_over)
         for item in ready:
             self._start(item)
         for item in behind:
-            self._park(item, batch)
+            self._park(item, draft)
         for item in handed_over:
-            if (message := self._park(item, batch)) is not None:
-                batch.handed_over.setdefault(item.key, message)
-        return batch
+            if (message := self._park(item, draft)) is not None:
+                draft.handed_over.setdefault(item.key, message)
+        return draft
 
     def _hand_over(self) -> list[Item]:
         """Return what the next owner is to go on with, when nothing runs here and nothing more can come."""
@@ -241,53 +171,45 @@ class Desk:
             return []
         return self._lines.hand_over()
 
-    def _park(self, item: Item, batch: Batch) -> Message | None:
+    def _park(self, item: Item, draft: Draft) -> Message | None:
         try:
             message = message_of(item.job)
         except SmenaError as error:
             if item.lent is not None:
                 self._floor.settles.settle_job(item.lent, item.job, Dead(error.code, error))
             return None
-        batch.behind.append((item, message))
+        draft.behind.append((item, message))
         return message
 
-    def written(self, batch: Batch, written: Written) -> None:
+    def written(self, draft: Draft, written: Written) -> None:
         """Go on from what is durable now."""
         now_s = self._floor.clock.monotonic()
         ready: list[Item] = []
         with self._lock:
-            for item, hold in batch.holds:
+            for item, hold in draft.holds:
                 self._lines.held(item, NEVER if hold.wait_s is None else now_s + hold.wait_s)
             for key, parked in written.heads.items():
                 head = None if parked is None else self._head(parked)
                 found = self._lines.found(key, head)
                 if found is not None:
                     ready.append(found)
-            self._parked += written.parked - len(batch.over)
+            self._parked += written.parked - len(draft.over)
             self._is_writing = False
-        for item, _hold in batch.holds:
+        for item, _hold in draft.holds:
             item.ack()
-        for item, _message in batch.behind:
+        for item, _message in draft.behind:
             self._ack_parked(item, written.copies.get(item.job.id))
-        for _item, pending in batch.deaths:
+        for _item, pending in draft.deaths:
             pending.written = True
             self._floor.publish(pending)
         for item in ready:
             self._start(item)
         self.hold_when_full()
 
-    def failed(self, batch: Batch) -> None:
+    def failed(self, draft: Draft) -> None:
         """Keep what could not be written for the next time."""
         with self._lock:
-            kept = self._batch
-            self._batch = Batch(
-                [*batch.holds, *kept.holds],
-                [*batch.behind, *kept.behind],
-                [*batch.over, *kept.over],
-                [*batch.deaths, *kept.deaths],
-                [*batch.looks, *kept.looks],
-                kept.handed_over | batch.handed_over,
-            )
+            self._draft = draft.then(self._draft)
             self._is_writing = False
 
     def release(self, keys: Sequence[str]) -> bool:
@@ -354,7 +276,7 @@ class Desk:
     def leaves(self) -> Callable[[], None] | None:
         """Return what to call when the channel is closed, once and as soon as nothing is to be done any more."""
         with self._lock:
-            busy = self._lines.count_running() or self._is_writing or self._batch or self._lines.over
+            busy = self._lines.count_running() or self._is_writing or self._draft or self._lines.over
             if self._closed is None or not self._is_silent or busy or self._lines.count_waiting():
                 return None
             done, self._closed = self._closed, None
@@ -365,7 +287,7 @@ class Desk:
         with self._lock:
             self.alive = False
             self._lines.clear()
-            self._batch = Batch()
+            self._draft = Draft()
 
     # --- to be looked at ------------------------------------------------------------------------
 

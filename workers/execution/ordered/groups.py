@@ -15,7 +15,8 @@ from smena.clock import Deadline
 from smena.records.held_keys import Place
 from smena.store.terms import Term
 from workers.broker.partition_consumer import PartitionConsumer
-from workers.execution.ordered.desk import Desk, Floor
+from workers.execution.ordered.desk import Desk
+from workers.execution.ordered.floor import Floor
 from workers.execution.ordered.keeper import Keeper
 from workers.middleware.attempt import Attempt
 from workers.middleware.outcome import Dead, Retry, Snooze

@@ -81,19 +81,19 @@ class Keeper(Loop):
             self._opening.pop(0)
 
     def _write(self, desk: Desk) -> None:
-        batch = desk.take()
-        if not batch:
+        draft = desk.take()
+        if not draft:
             return
         try:
-            written = self._held_keys.write(desk.place, batch.changes())
+            written = self._held_keys.write(desk.place, draft.changes())
         except TermLost:
             desk.lose()
             events.emit(events.KEY_STALE_WRITE, **_facts(desk))
             return
         except Exception:
-            desk.failed(batch)
+            desk.failed(draft)
             raise
-        desk.written(batch, written)
+        desk.written(draft, written)
 
     def _rest_s(self) -> float:
         now_s = self._clock.monotonic()
