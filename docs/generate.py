@@ -186,7 +186,9 @@ def outcomes_page() -> str:
         `BrokerLost` and its like. An error with a `response.status_code` of {statuses} or 5xx, `ConnectionError`,
         `TimeoutError` and the network errors of httpx, aiohttp, requests and urllib3 count as `Transient`; a
         `Retry-After` is heeded. A retry that would start later than `retry.total_age_s` after the job was first sent
-        is the dead letter `too_old` instead.
+        is the dead letter `too_old` instead. `Lost` over something that the job held itself, such as the term of a
+        leadership, says nothing of the job, which is tried again; that of an ordered job's own partition is the outcome
+        `Lost`.
         """
     before = """
         Before an actor runs: bytes that are no job are the dead letter `undecodable`; an actor that this worker does

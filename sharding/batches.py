@@ -214,6 +214,8 @@ def _refuse(actor: Actor[..., Any], then: Actor[..., Any] | None) -> None:
             "a batch's items have no order with the jobs of an ordered actor (partition_by)", actor=actor.name
         )
     if then is not None:
+        if then.partitions is not None:
+            raise Misused("what a batch is followed by has no key: not an ordered actor (partition_by)", then=then.name)
         then.arguments.travelling((), {"batch": 1, "total": 1, "done": 1, "dead": 0})
 
 

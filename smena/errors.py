@@ -246,7 +246,7 @@ class StepFailed(SmenaError):
 
 
 class Lost(SmenaError):
-    """The work is not ours any more; what was computed is dropped and counted."""
+    """The work is not ours any more; what it wrote is not committed."""
 
     code = "lost"
 

@@ -115,6 +115,18 @@ class Once:
             yield session
             session.commit()
 
+    @contextmanager
+    def whole(self) -> Iterator[Session]:
+        """Lend a session without a key that cannot commit a part: its own commits and rollbacks move a savepoint."""
+        with self._database.lend() as connection, _lent(connection) as session:
+            driver = driver_of(connection)
+            with translated():
+                driver.hold(b"", _PREPARE)
+            yield session
+            session.flush()
+            with translated():
+                driver.keep()
+
     @asynccontextmanager
     async def atransaction(self) -> AsyncIterator[AsyncSession]:
         """Lend a session without a key on the event loop; committed at the end."""

@@ -14,6 +14,7 @@ from smena import errors
 from smena.book import RetryPolicy
 from smena.clock import MovedClock
 from smena.job import Job
+from smena.store.terms import Term
 from workers.middleware.outcome import Dead, Lost, Retry, Returned, Snooze
 from workers.middleware.verdict import LONGEST_RETRY_AFTER_S, SHUTDOWN_CANCEL, Judge
 
@@ -57,13 +58,21 @@ def test_every_error_of_the_taxonomy_has_its_outcome(kind: type[errors.SmenaErro
     elif issubclass(kind, errors.StepFailed):
         assert isinstance(outcome, Retry)
         assert JUDGE.judge(kind("told"), job(3), POLICY).reason == "unexpected"  # type: ignore[union-attr]
-    elif issubclass(kind, errors.Transient):
+    elif issubclass(kind, errors.Transient) or issubclass(kind, errors.Lost):
         assert isinstance(outcome, Retry)
-    elif issubclass(kind, errors.Lost):
-        assert outcome == Lost(kind.code)
     else:
         assert isinstance(outcome, Dead)
         assert outcome.reason == kind.code
+
+
+def test_only_the_end_of_the_jobs_own_term_makes_it_anothers() -> None:
+    own = Term("partition:stock.7", "me", 4)
+    ended = errors.TermLost(lease=own.lease, term=own.number)
+    assert JUDGE.judge(ended, job(), POLICY, own) == Lost("term_lost")
+    for led in (errors.TermLost(lease="leader:scheduler", term=4), errors.TermLost(), errors.ClaimLost(item=1)):
+        assert isinstance(JUDGE.judge(led, job(), POLICY, own), Retry)
+        assert JUDGE.judge(led, job(POLICY.attempts), POLICY, own) == Dead("exhausted", led)
+    assert isinstance(JUDGE.judge(ended, job(), POLICY), Retry)
 
 
 def test_shutdown_returns_the_job_and_spends_nothing() -> None:

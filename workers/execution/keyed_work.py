@@ -63,10 +63,10 @@ class KeyedWork(SliceWork):
                 return piece.last
             case Dead(reason, error):
                 self._bury(piece, number, reason, error)
-                if self._recipe.on_dead == "skip":
-                    return number
-                remains.blocks.append(Block(number, ours, end))
+                if self._recipe.on_dead != "skip":
+                    remains.blocks.append(Block(number, ours, end))
+                elif number < ours:  # once this death is written: it must not be forgotten after they took effect
+                    remains.again.append(Again(number + 1, ours, 1))
                 return ours
             case _:
-                remains.done += 1
-                return number
+                raise ValueError(f"an item cannot come to {outcome!r}")

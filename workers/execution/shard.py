@@ -280,7 +280,7 @@ class Shards:
             raise Misdeclared("the actor of a batch is plain and has no order", actor=row.actor, batch=batch)
         rings: list[Ring] = [TimeLimit(self._clock), Arguments()]
         if actor.needs_transaction:
-            rings += [self._once, Finishing()]
+            rings += [self._once.whole(), Finishing()]
         call = compose(rings, call_actor)
         commits = actor.needs_transaction
         return Recipe(batch, row.queue, actor, call, row.per == "slice", row.kwargs, commits, row.on_dead)

@@ -286,7 +286,7 @@ class SliceWork:
             case Dead(reason, error):
                 self._bury(piece, number, reason, error)
             case _:
-                self.remains.done += 1
+                raise ValueError(f"an item cannot come to {outcome!r}")
 
     def _bury(self, piece: Piece, number: int, reason: str, error: BaseException | None) -> None:
         told = of_error(error, reason)

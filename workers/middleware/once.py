@@ -14,7 +14,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
+
+from sqlalchemy.orm import Session
 
 from smena.errors import DatabaseBusy, DatabaseLost, TermLost
 from smena.guarantees.once import Once, OnceKey, is_gone
@@ -34,14 +37,20 @@ _ITS_OWN_DOING = frozenset({"25P03", "25P04", "57P05"})
 """States of a session that the server ended for what the job did or did not do: idle too long, or at it too long."""
 
 Classify = Callable[[BaseException], BaseException]
+Lend = Callable[[], AbstractContextManager[Session]]
 
 
 class OnceRing:
     """Run the rest in one transaction, under the job's key if it has one."""
 
-    def __init__(self, once: Once, classify: Classify) -> None:
+    def __init__(self, once: Once, classify: Classify, lend: Lend | None = None) -> None:
         self._once = once
         self._classify = classify
+        self._lend = once.transaction if lend is None else lend
+
+    def whole(self) -> OnceRing:
+        """Return one that commits all at the end, whatever a session commits on the way."""
+        return OnceRing(self._once, self._classify, self._once.whole)
 
     def around(self, call: Call) -> Call:
         """Return ``call`` inside the job's transaction, for a thread."""
@@ -55,7 +64,7 @@ class OnceRing:
             try:
                 key = _key(attempt)
                 if key is None:
-                    with self._once.transaction() as session:
+                    with self._lend() as session:
                         return _done(body(session))
                 ran = self._once.run(key, body, attempt.turn)
             except Exception as error:  # noqa: BLE001 - judged, and raised again unless it is the guard's own

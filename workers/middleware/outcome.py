@@ -62,7 +62,7 @@ class Cancelled:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The work is not ours any more: a claim or term is gone, or another copy was settled first."""
+    """The job is another's: the term of its partition is over."""
 
     why: str
 

@@ -63,7 +63,8 @@ class Settle:
         return settled
 
     def _judged(self, error: BaseException, attempt: Attempt) -> Outcome:
-        return self._judge.judge(error, attempt.job, attempt.actor.policy)
+        term = None if attempt.turn is None else attempt.turn.term
+        return self._judge.judge(error, attempt.job, attempt.actor.policy, term)
 
     def _settle(self, attempt: Attempt, outcome: Outcome) -> None:
         match outcome:

@@ -28,6 +28,7 @@ from smena.errors import (
     Transient,
 )
 from smena.job import Job
+from smena.store.terms import Term
 from workers.middleware.outcome import Dead, Lost, Outcome, Retry, Returned, Snooze
 
 Translate = Callable[[BaseException], SmenaError | None]
@@ -70,20 +71,25 @@ class Judge:
     ending: Callable[[], bool] = lambda: True
     """Whether the process ends: only then is a `Shutdown` more than an odd thing for a job to raise."""
 
-    def judge(self, error: BaseException, job: Job, policy: RetryPolicy) -> Outcome:
-        """Return what the attempt comes to; the error may be anything a job can raise."""
+    def judge(self, error: BaseException, job: Job, policy: RetryPolicy, term: Term | None = None) -> Outcome:
+        """Return what the attempt comes to; the error may be anything a job can raise.
+
+        ``term`` is the one under which the job runs, if it does: only the end of that one makes the job another's.
+        """
         try:
-            return self._judged(error, job, policy)
+            return self._judged(error, job, policy, term)
         except Exception:  # noqa: BLE001 - an error's own properties are the job's code: then it is unknown
             return self._unexpected(error, job, policy)
 
-    def _judged(self, error: BaseException, job: Job, policy: RetryPolicy) -> Outcome:
+    def _judged(self, error: BaseException, job: Job, policy: RetryPolicy, term: Term | None) -> Outcome:
         known = self.classify(error)
         match known:
             case Shutdown() if self.ending():
                 return Returned("shutdown")
-            case LostError():
+            case LostError() if _ends(known, term):
                 return Lost(_code(known))
+            case LostError():  # of something that the job itself held: the job is still ours, and not done
+                return self._later(error, None, job, policy, policy.attempts, "exhausted")
             case Permanent() | Refused() | Misconfigured() | Overdue():
                 return Dead(_code(known), error)
             case PoolBusy():
@@ -134,6 +140,10 @@ class Judge:
     def _age_s(self, job: Job) -> float:
         born_ms = job.first_enqueued_at_ms or job.timestamp_ms
         return max(0.0, (self.clock.now_ms() - born_ms) / 1000) if born_ms else 0.0
+
+
+def _ends(error: LostError, term: Term | None) -> bool:
+    return term is not None and error.facts == {"lease": term.lease, "term": term.number}
 
 
 def _code(error: SmenaError) -> str:

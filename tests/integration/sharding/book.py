@@ -125,6 +125,11 @@ def in_order(number: int) -> None:
     """Take one of a key at a time."""
 
 
+@book.actor(queue="works-in-order", partition_by=lambda batch: batch)
+def ended_in_order(batch: int, total: int, done: int, dead: int) -> None:
+    """Hear of the end, in an order that nobody gives."""
+
+
 @book.actor(queue="works")
 async def awaits(number: int) -> None:
     """Take one item on the event loop."""

@@ -234,6 +234,11 @@ def test_keys_and_sizes_that_cannot_be_are_refused(database: Database, options: 
         opened(database, **options)
 
 
+def test_what_follows_a_batch_is_none_whose_key_nobody_gives(database: Database) -> None:
+    with pytest.raises(Misused, match="ordered"):
+        opened(database, range(3), then=book.ended_in_order)
+
+
 def test_of_all_batches_with_one_key_there_is_one(database: Database) -> None:
     first = opened(database, range(7), key="night-1")
 

@@ -133,6 +133,27 @@ def test_after_a_dead_item_its_key_goes_on(database: Database) -> None:
     assert callbacks(database) == 2
 
 
+def test_an_item_that_is_dead_stays_so_when_its_worker_is_gone_after_the_next_of_its_key(database: Database) -> None:
+    """A death that is written with the slice alone is forgotten with it, and the item takes effect out of turn."""
+    bad, last = 9, 21
+    is_gone = threading.Event()
+
+    def hook(number: int) -> None:
+        if number == bad and not is_gone.is_set():
+            raise book.Bad(number=number)
+        if number == last and not is_gone.is_set():
+            is_gone.set()
+            raise ClaimLost(item=number)  # what was not committed by then never was
+
+    book.doing.hook = hook
+    batch = opened(database)
+    with process(database, lease_s=1.0) as one:
+        one.work(batch)
+        assert outcome_of(one, batch) == ("complete", N - 1, 1, 0)
+    assert is_gone.is_set()
+    assert set(effects(database)) == set(range(N)) - {bad}
+
+
 @pytest.mark.parametrize("largest", [None, 5], ids=["in hand", "and beyond"])
 def test_a_dead_item_blocks_what_is_behind_it_until_it_is_retried(database: Database, largest: int | None) -> None:
     bad = 45

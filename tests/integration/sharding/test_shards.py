@@ -10,6 +10,8 @@ import sqlalchemy as sa
 from sharding import batches, claims
 from sharding.batches import Per
 from smena.book import Actor
+from smena.context import current
+from smena.errors import TermLost, Transient
 from smena.store.database import Database
 from workers.middleware.outcome import DONE, YIELDED, Returned, Snooze
 
@@ -102,6 +104,44 @@ def test_attempts_are_counted_item_by_item_until_it_is_dead_with_its_reason(data
     with database.session() as session:
         found = {item.number: item.error for item in batches.items(session, batch, "dead")}
     assert found[6] == "always"
+
+
+@pytest.mark.parametrize("said", [{}, {"mode": "partition", "by": str}], ids=["claim", "partition"])
+def test_an_item_that_lost_what_it_held_itself_is_tried_again_and_dead_at_last(
+    database: Database, said: dict[str, Any]
+) -> None:
+    def hook(number: int) -> None:
+        if number == 7 or (number == 20 and book.doing.seen.count(number) == 1):
+            raise TermLost(lease="leader:day", term=3)
+
+    book.doing.hook = hook
+    batch = opened(database, book.commits, **said)
+    with process(database) as one:
+        one.work(batch)
+        assert outcome_of(one, batch) == ("complete", N - 1, 1, 0)
+    assert set(effects(database)) == set(range(N)) - {7}
+    assert list(dead(database, batch).values()) == [(3, "exhausted")]
+
+
+@pytest.mark.parametrize(("actor", "per"), [(book.commits, "item"), (book.slices, "slice")], ids=str)
+def test_an_item_cannot_commit_a_part_of_its_effect(database: Database, actor: Actor[..., Any], per: Per) -> None:
+    """Its mark and the fence would be missing: it would take effect again, or beside another owner."""
+
+    def hook(number: int) -> None:
+        if number == 0 and book.doing.seen.count(number) == 1:
+            context = current()
+            assert context is not None
+            session = context.plain_effect()
+            assert session is not None
+            session.commit()
+            raise Transient("after its commit", item=number)
+
+    book.doing.hook = hook
+    batch = opened(database, actor, 20, per=per)
+    with process(database) as one:
+        one.work(batch)
+        assert outcome_of(one, batch) == ("complete", 20, 0, 0)
+    assert effects(database) == dict.fromkeys(range(20), 1)
 
 
 def test_a_slice_that_meets_an_outage_waits_whole_and_is_done_once(database: Database) -> None:
