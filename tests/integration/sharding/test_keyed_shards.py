@@ -135,7 +135,7 @@ def test_after_a_dead_item_its_key_goes_on(database: Database) -> None:
 
 def test_an_item_that_is_dead_stays_so_when_its_worker_is_gone_after_the_next_of_its_key(database: Database) -> None:
     """A death that is written with the slice alone is forgotten with it, and the item takes effect out of turn."""
-    bad, last = 9, 21
+    bad, last = 100, 102
     is_gone = threading.Event()
 
     def hook(number: int) -> None:
@@ -146,8 +146,8 @@ def test_an_item_that_is_dead_stays_so_when_its_worker_is_gone_after_the_next_of
             raise ClaimLost(item=number)  # what was not committed by then never was
 
     book.doing.hook = hook
-    batch = opened(database)
-    with process(database, lease_s=1.0) as one:
+    batch = opened(database, by=lambda _: "one")
+    with process(database, lease_s=1.0, slice_s=60) as one:  # so that both are in one claim
         one.work(batch)
         assert outcome_of(one, batch) == ("complete", N - 1, 1, 0)
     assert is_gone.is_set()
