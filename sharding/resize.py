@@ -11,7 +11,8 @@ from typing import Any, Final
 import psycopg
 
 _LIVING: Final = b"""
-SELECT count(*) FROM smena.members WHERE group_name = %(group)s AND expires_at > clock_timestamp()
+SELECT count(*) FROM smena.members
+WHERE group_name = %(group)s AND expires_at > clock_timestamp() - make_interval(secs => %(silent_s)s)
 """
 _OWNED: Final = b"""
 SELECT count(*) FROM smena.leases
@@ -30,9 +31,12 @@ def partitions_of(connection: psycopg.Connection[Any], group: str) -> int | None
     return None if row is None else int(row[0])
 
 
-def at_work(connection: psycopg.Connection[Any], group: str) -> int:
-    """Return how many members live, or partitions are owned, of a group."""
-    named = {"group": group, "lease": f"partition:{group}:"}
+def at_work(connection: psycopg.Connection[Any], group: str, silent_s: float) -> int:
+    """Return how many members live, or partitions are owned, of a group.
+
+    A member whose lease ended less than ``silent_s`` ago counts: the broker may not have taken its messages back.
+    """
+    named = {"group": group, "lease": f"partition:{group}:", "silent_s": silent_s}
     counts = [connection.execute(question, named).fetchone() for question in (_LIVING, _OWNED)]
     return sum(int(row[0]) for row in counts if row is not None)
 

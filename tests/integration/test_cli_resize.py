@@ -52,6 +52,11 @@ def test_nothing_is_changed_while_a_message_lies_in_a_partition(broker: BrokerVi
     status, told = resize(8)
     assert status == 1
     assert "keeps its 4 partitions, for there are 1 messages" in told
+    with broker.another() as channel:  # as a worker that is frozen has it
+        next(channel.consume(names.work_queue(broker.prefix, "stock.p01")))
+        status, told = resize(8)
+    assert status == 1
+    assert "keeps its 4 partitions, for there are 1 consumers" in told
 
 
 def test_nothing_is_changed_while_rows_wait(database_url: str) -> None:
@@ -73,3 +78,13 @@ def test_nothing_is_changed_while_somebody_works_it(database_url: str) -> None:
         members.beat(connection, "stock", "someone", "worker-0", 60)
     status, told = resize(2)
     assert (status, "stop them first" in told) == (1, True)
+
+
+def test_nothing_is_changed_just_after_a_worker_fell_silent_whose_messages_may_come_back(database_url: str) -> None:
+    with psycopg.connect(database_url) as connection:
+        members.beat(connection, "stock", "someone", "worker-0", -1)
+    status, told = resize(2)
+    assert (status, "a moment ago" in told) == (1, True)
+    with psycopg.connect(database_url) as connection:
+        members.beat(connection, "stock", "someone", "worker-0", -3600)
+    assert resize(2)[0] == 0

@@ -1,10 +1,10 @@
-"""Ask the broker how many messages are ready in queues, without touching them (passive declare)."""
+"""Ask the broker how queues stand, their ready messages and their consumers, without touching them (passive declare)."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pika.channel import Channel
 
@@ -16,6 +16,13 @@ from workers.broker.asking import Asking
 from workers.broker.visit import connected
 
 
+class Stand(NamedTuple):
+    """How a queue stands: its ready messages, and its consumers, who may have others in hand."""
+
+    ready: int
+    consumers: int
+
+
 class Depths:
     """Depths of queues over one connection; ask from any thread but the link's."""
 
@@ -25,13 +32,17 @@ class Depths:
 
     def of(self, queues: Sequence[str], timeout_s: float) -> dict[str, int]:
         """Return the number of ready messages of each queue that exists; raise `BrokerLost` when none answers."""
+        return {queue: stand.ready for queue, stand in self.stands(queues, timeout_s).items()}
+
+    def stands(self, queues: Sequence[str], timeout_s: float) -> dict[str, Stand]:
+        """Return how each queue stands that exists; raise `BrokerLost` when none answers."""
         survey = _Survey(queues)
         self._post(lambda: survey.begin(self._asking))
         if not survey.finished.wait(timeout_s):
             raise BrokerLost("no answer about the depth of queues", after_s=timeout_s)
         if survey.lost is not None:
             raise BrokerLost(survey.lost)
-        return survey.depths
+        return survey.stands
 
 
 def depths_once(settings: Amqp, queues: Sequence[str], clock: Clock = SYSTEM) -> dict[str, int]:
@@ -40,11 +51,17 @@ def depths_once(settings: Amqp, queues: Sequence[str], clock: Clock = SYSTEM) ->
         return Depths(connection).of(queues, settings.connect_timeout_s)
 
 
+def stands_once(settings: Amqp, queues: Sequence[str], clock: Clock = SYSTEM) -> dict[str, Stand]:
+    """Return how the queues stand over a connection that is made for this one question."""
+    with connected(settings, "depths", clock) as connection:
+        return Depths(connection).stands(queues, settings.connect_timeout_s)
+
+
 class _Survey:
     """One question for each queue, and the answers so far."""
 
     def __init__(self, queues: Sequence[str]) -> None:
-        self.depths: dict[str, int] = {}
+        self.stands: dict[str, Stand] = {}
         self.lost: str | None = None
         self.finished = threading.Event()
         self._queues = queues
@@ -60,7 +77,7 @@ class _Survey:
     def _question(self, queue: str) -> Callable[[Channel, Callable[[Any], None]], object]:
         def ask(channel: Channel, reply: Callable[[Any], None]) -> None:
             def note(frame: Any) -> None:
-                self.depths[queue] = frame.method.message_count
+                self.stands[queue] = Stand(frame.method.message_count, frame.method.consumer_count)
                 reply(frame)
 
             channel.queue_declare(queue, passive=True, callback=note)

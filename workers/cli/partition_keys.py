@@ -20,7 +20,7 @@ from smena.records.dead_letters import DeadLetter
 from smena.records.held_list import Blocking, HeldKey, HeldList
 from smena.settings import Settings, load
 from smena.store.database import Database
-from workers.broker.depths import depths_once
+from workers.broker.depths import stands_once
 from workers.roles.letters import letter_of
 
 
@@ -82,8 +82,10 @@ def resize(queue: str, partitions: int) -> None:
         if left:
             told = ", ".join(f"{count} {name}" for name, count in left.items())
             raise click.ClickException(f"{queue} keeps its {was} partitions, for there are {told}")
-        if resizing.at_work(connection, queue):
-            raise click.ClickException(f"{queue} keeps its {was} partitions, for workers work it: stop them first")
+        if resizing.at_work(connection, queue, silent_s=settings.partitions.lease_s):
+            raise click.ClickException(
+                f"{queue} keeps its {was} partitions, for workers work it, or did a moment ago: stop them first"
+            )
         resizing.resize(connection, queue, partitions)
     click.echo(f"{queue} has {partitions} partitions, and had {was}; start workers and senders that declare them")
 
@@ -91,8 +93,12 @@ def resize(queue: str, partitions: int) -> None:
 def _left(settings: Settings, database: Database, queue: str, partitions: int) -> dict[str, int]:
     """Return what is still in the queue, wherever it is."""
     places = [names.work_queue(settings.amqp.prefix, place) for place in names.addresses([queue], {queue: partitions})]
-    waiting = sum(depths_once(settings.amqp, places).values())
-    return {"messages": waiting, **HeldList(database).left(queue)}
+    stands = stands_once(settings.amqp, places).values()
+    return {
+        "messages": sum(stand.ready for stand in stands),
+        "consumers": sum(stand.consumers for stand in stands),  # a worker that is frozen has messages in hand
+        **HeldList(database).left(queue),
+    }
 
 
 def _line(key: HeldKey) -> str:
