@@ -28,7 +28,17 @@ MOST_PIECES: Final = 32
 LONGEST_TEXT: Final = 16 * 1024
 """Characters of an error's text or traceback that are kept of a dead item."""
 
-TAKE: Final = sa.text("""
+TAKEN: Final = """taken AS (
+    UPDATE smena.batch_slices AS s
+    SET owner = :owner, term = s.term + 1, last = w.upto,
+        losses = CASE WHEN abandoned AND upto < w.last THEN 1 ELSE w.losses END,
+        lease_until = clock_timestamp() + make_interval(secs => :lease_s)
+    FROM wanted AS w WHERE s.id = w.id
+    RETURNING s.id, s.term, s.first, s.last, s.attempt, s.losses
+)"""
+"""The step of a claim, in either mode, that puts what is ``wanted`` under our lease and its next term."""
+
+TAKE: Final = sa.text(f"""
 WITH free AS (
     SELECT s.id, s.first, s.last, s.attempt, s.owner IS NOT NULL AS abandoned,
            s.losses + CASE WHEN s.owner IS NULL THEN 0 ELSE 1 END AS losses
@@ -48,14 +58,7 @@ WITH free AS (
                       ELSE first + CAST(:items - before AS bigint) - 1 END,
                  CASE WHEN abandoned AND size > 1 THEN first + size / 2 - 1 ELSE last END) AS upto
     FROM measured WHERE before = 0 OR (before * 4 <= :items * 3 AND suspected = 0)
-), taken AS (
-    UPDATE smena.batch_slices AS s
-    SET owner = :owner, term = s.term + 1, last = w.upto,
-        losses = CASE WHEN abandoned AND upto < w.last THEN 1 ELSE w.losses END,
-        lease_until = clock_timestamp() + make_interval(secs => :lease_s)
-    FROM wanted AS w WHERE s.id = w.id
-    RETURNING s.id, s.term, s.first, s.last, s.attempt, s.losses
-), rest AS (
+), {TAKEN}, rest AS (
     INSERT INTO smena.batch_slices (batch, first, last, attempt, losses)
     SELECT :batch, upto + 1, last, attempt, least(losses, 1) FROM wanted WHERE upto < last
 )
@@ -63,7 +66,7 @@ SELECT id, term, first, last, attempt, losses,
        (SELECT '[' || string_agg(CAST(item AS text), ',' ORDER BY number) || ']'
         FROM smena.batch_items WHERE batch = :batch AND number BETWEEN taken.first AND taken.last) AS items
 FROM taken ORDER BY first
-""")
+""")  # noqa: S608 - constants
 _TEXTS: Final = sa.text("""
 SELECT CAST(item AS text) FROM smena.batch_items
 WHERE batch = :batch AND number BETWEEN :first AND :last ORDER BY number

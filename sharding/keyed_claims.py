@@ -71,14 +71,7 @@ WITH free AS (
                     AS upto,
            CASE WHEN k.first <= r.first THEN least(k.last, r.last) ELSE 0 END AS key_end
     FROM reached AS r CROSS JOIN LATERAL ({_KEY.format(number="reach")}) AS k
-), taken AS (
-    UPDATE smena.batch_slices AS s
-    SET owner = :owner, term = s.term + 1, last = w.upto,
-        losses = CASE WHEN abandoned AND upto < w.last THEN 1 ELSE w.losses END,
-        lease_until = clock_timestamp() + make_interval(secs => :lease_s)
-    FROM wanted AS w WHERE s.id = w.id
-    RETURNING s.id, s.term, s.first, s.last, s.attempt, s.losses
-), rest AS (
+), {claims.TAKEN}, rest AS (
     INSERT INTO smena.batch_slices (batch, partition, first, last, losses)
     SELECT :batch, :partition, r.first, r.last, least(losses, 1)
     FROM wanted AS w CROSS JOIN LATERAL (
