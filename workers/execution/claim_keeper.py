@@ -66,7 +66,7 @@ class ClaimKeeper(Loop):
         self._held: set[HeldClaim] = set()
         self._changing = threading.Lock()
 
-    def take(self, batch: int, epoch: int, items: int, start: int, take: Take = claims.take) -> HeldClaim | None:
+    def take(self, batch: int, epoch: int, items: int, start: int, take: Take) -> HeldClaim | None:
         """Take slices of a batch, as ``take`` does, and hold them until `drop`; None where none is free."""
         asked_s = self._clock.monotonic()
         with self._database.transaction() as connection:

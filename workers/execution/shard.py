@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 
 import sqlalchemy as sa
 
-from sharding import claims, keyed_claims, progress
+from sharding import claims, progress
 from sharding.claims import Piece
 from smena.book import Book
 from smena.book.retry import RetryPolicy
@@ -29,9 +29,9 @@ from smena.telemetry.metric import BATCH_ITEMS, STALE_WRITES
 from smena.telemetry.plain_text import error_text
 from smena.telemetry.tally import Board
 from workers.execution.appetite import Appetite
+from workers.execution.batch_mode import MODES, BatchMode
 from workers.execution.claim_keeper import ClaimKeeper, HeldClaim
-from workers.execution.keyed_work import KeyedWork
-from workers.execution.slice_work import Finish, Finishing, Recipe, Remains, SliceWork
+from workers.execution.slice_work import Finish, Finishing, Recipe, Remains
 from workers.middleware.actor import call_actor
 from workers.middleware.arguments import Arguments
 from workers.middleware.attempt import Attempt
@@ -58,6 +58,11 @@ TROUBLE_S: Final = 2.0
 UNKNOWN_WAIT_S: Final = 15.0
 """Wait where this worker does not know the batch's actor, or knows it as none of a batch; another one may."""
 
+_OPENED: Final = sa.select(
+    table.c.actor, table.c.queue, table.c.per, table.c.mode, table.c.kwargs, table.c.largest_slice, table.c.on_dead
+)
+"""How a batch was opened."""
+
 
 class BatchSettings(Protocol):
     """What shard jobs want of the settings."""
@@ -75,6 +80,7 @@ class _Course:
     """What this process knows of a batch: how to work it, how much to take, and where to look first."""
 
     recipe: Recipe
+    mode: BatchMode
     appetite: Appetite
     start: int = 0
 
@@ -150,23 +156,20 @@ class Shards:
 
     def _take(self, course: _Course, epoch: int) -> HeldClaim | None:
         """Take what comes behind the last claim, over no dead rows of what was finished; then from the beginning."""
-        batch, wish, start = course.recipe.batch, course.appetite.wish(), course.start
-        if course.recipe.on_dead is not None:
-            return self._keeper.take(batch, epoch, wish, 0, keyed_claims.take)
-        held = self._keeper.take(batch, epoch, wish, start)
+        batch, mode, wish, start = course.recipe.batch, course.mode, course.appetite.wish(), course.start
+        held = self._keeper.take(batch, epoch, wish, start, mode.take)
         if held is None and start:
             course.start = 0
-            held = self._keeper.take(batch, epoch, wish, 0)
+            held = self._keeper.take(batch, epoch, wish, 0, mode.take)
         if held is not None:
-            course.start = held.claim.pieces[-1].last + 1
+            course.start = mode.behind(held.claim)
         return held
 
     def _nothing(self, course: _Course, epoch: int) -> Outcome | None:
         """Say how to go on where nothing could be taken: end, wait in the queue, or (None) look again at once."""
         batch = course.recipe.batch
         with self._database.transaction() as connection:
-            look = progress.outlook if course.recipe.on_dead is None else keyed_claims.outlook
-            outlook = look(connection, batch, epoch)
+            outlook = course.mode.outlook(connection, batch, epoch)
         if not outlook.goes_on:
             self._courses.pop(batch, None)
             return DONE
@@ -190,8 +193,7 @@ class Shards:
     def _worked(self, course: _Course, held: HeldClaim, attempt: Attempt) -> Outcome | None:
         began_s = self._clock.monotonic()
         stop_s = began_s + max(self._settings.turn_s, 2 * self._settings.slice_s)
-        kind = SliceWork if course.recipe.on_dead is None else KeyedWork
-        work = kind(
+        work = course.mode.work(
             course.recipe,
             held,
             attempt,
@@ -202,7 +204,7 @@ class Shards:
         )
         try:
             remains = work.run(lambda piece: self._marked(course, piece))
-            self._finish(held, remains)
+            self._finish(course, held, remains)
         except ClaimLost as error:
             self._lost(held, error)
             return None
@@ -211,15 +213,11 @@ class Shards:
         self._learn(course, held, remains, self._clock.monotonic() - began_s)
         return None if remains.pause is None else self._paused(remains.pause)
 
-    def _finish(self, held: HeldClaim, remains: Remains) -> None:
+    def _finish(self, course: _Course, held: HeldClaim, remains: Remains) -> None:
         if remains.is_finished:
             return
         with self._database.transaction() as connection:
-            if held.claim.partition is None:
-                claims.finish(connection, held.claim, remains.again, remains.dead)
-            else:
-                blocks = remains.blocks
-                remains.blocked = keyed_claims.finish(connection, held.claim, remains.again, remains.dead, blocks)
+            remains.blocked = course.mode.finish(connection, held.claim, remains)
         if remains.blocked:
             where = {"batch": held.claim.batch, "partition": held.claim.partition}
             events.emit(events.BATCH_BLOCKED, **where, items=remains.blocked)
@@ -263,14 +261,13 @@ class Shards:
         known = self._courses.get(batch)
         if known is not None:
             return known
-        columns = (table.c.actor, table.c.queue, table.c.per, table.c.kwargs, table.c.largest_slice, table.c.on_dead)
         with self._database.transaction() as connection:
-            row = connection.execute(sa.select(*columns).where(table.c.id == batch)).one_or_none()
+            row = connection.execute(_OPENED.where(table.c.id == batch)).one_or_none()
         if row is None:
             return None
         largest = min(row.largest_slice or self._settings.largest_slice, self._settings.largest_slice)
         appetite = Appetite(largest, self._settings.slice_s)
-        return self._courses.setdefault(batch, _Course(self._recipe(batch, row), appetite))
+        return self._courses.setdefault(batch, _Course(self._recipe(batch, row), MODES[row.mode], appetite))
 
     def _recipe(self, batch: int, row: Any) -> Recipe:
         actor = self._actors.get(row.actor)
