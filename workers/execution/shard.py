@@ -12,9 +12,10 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Annotated, Any, Final, Protocol
 
 import sqlalchemy as sa
+from pydantic import Field
 
 from sharding import claims, progress
 from sharding.claims import Piece
@@ -62,6 +63,10 @@ _OPENED: Final = sa.select(
     table.c.actor, table.c.queue, table.c.per, table.c.mode, table.c.kwargs, table.c.largest_slice, table.c.on_dead
 )
 """How a batch was opened."""
+
+BatchId = Annotated[int, Field(ge=1, le=2**63 - 1)]
+Epoch = Annotated[int, Field(ge=0, le=2**31 - 1)]
+"""What the columns hold: a job that names another is no shard job, and no retry makes it one."""
 
 
 class BatchSettings(Protocol):
@@ -119,11 +124,11 @@ class Shards:
         book = Book("smena")
 
         @book.actor()
-        def shard(batch: int, epoch: int) -> None:
+        def shard(batch: BatchId, epoch: Epoch) -> None:
             """Stand for the shard jobs; what they do is `run`."""
 
         @book.actor()
-        def keyed_shard(batch: int, epoch: int) -> None:
+        def keyed_shard(batch: BatchId, epoch: Epoch) -> None:
             """Stand for those by partition; what they do is `run` too."""
 
         actors = {actor.name: BoundActor(actor, POLICY) for actor in (shard, keyed_shard)}

@@ -13,7 +13,7 @@ from smena.book import Actor
 from smena.context import current
 from smena.errors import TermLost, Transient
 from smena.store.database import Database
-from workers.middleware.outcome import DONE, YIELDED, Returned, Snooze
+from workers.middleware.outcome import DONE, YIELDED, Dead, Returned, Snooze
 
 from . import book
 from .world import Process, process
@@ -301,6 +301,20 @@ def test_a_batch_waits_where_its_actor_became_one_that_no_batch_can_have(
         assert isinstance(outcome, Snooze)
         assert outcome.why == "misdeclared"
         assert (one.status(batch).left, one.status(batch).held) == (2, 0)
+
+
+@pytest.mark.parametrize("actor", [batches.SHARD, batches.KEYED_SHARD])
+@pytest.mark.parametrize(
+    "args", [(2**63, 1), (10**200, 1), (0, 1), (1, 2**31)], ids=["bigint", "huge", "none", "epoch"]
+)
+def test_a_shard_job_that_names_what_no_column_holds_is_dead_at_once(
+    database: Database, actor: str, args: tuple[int, int]
+) -> None:
+    with process(database) as one:
+        outcome = one.given(actor, *args)
+        assert isinstance(outcome, Dead)
+        assert outcome.reason == "invalid_arguments"
+        assert one.given(actor, 2**63 - 1, 2**31 - 1) == DONE  # there is none; there could be
 
 
 UNREADABLE = """

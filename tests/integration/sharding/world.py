@@ -74,8 +74,12 @@ class Process:
 
     def turn(self, batch: int, epoch: int = 1) -> Outcome:
         """Run one shard job of the batch once."""
-        job = Job(actor=SHARD, queue="works", args=(batch, epoch))
-        outcome: Outcome = self.actors[SHARD].call(Attempt(NotedDelivery(), job, self.actors[SHARD]))
+        return self.given(SHARD, batch, epoch)
+
+    def given(self, name: str, *args: object) -> Outcome:
+        """Run a shard job of that actor with whatever arguments its message has."""
+        actor = self.actors[name]
+        outcome: Outcome = actor.call(Attempt(NotedDelivery(), Job(actor=name, queue="works", args=args), actor))
         return outcome
 
     def work(self, batch: int, threads: int = 4, epoch: int = 1) -> None:
