@@ -23,6 +23,7 @@ from sharding.keyed_sources import By, Keying
 from sharding.pages import Item, State, items
 from sharding.progress import End, Progress
 from sharding.sources import Query, Source, load
+from sharding.weight import largest_wish
 from smena import outbox
 from smena.book import Actor
 from smena.book.address import new_job
@@ -114,7 +115,8 @@ def open(  # noqa: A001 - batches.open() reads like the builtin on purpose
     item as its first argument, or with a list of them (``per="slice"``), and with ``kwargs``. Of all batches with one
     ``key`` there is one: the second call returns the first one's batch and reads no items. ``then`` is sent ``batch``,
     ``total``, ``done`` and ``dead`` when no item is left. At most ``shards`` workers are on it at a time, and
-    ``largest_slice`` bounds what one of them takes at once; how much it takes follows the time that items need.
+    ``largest_slice`` bounds what one of them takes at once, and so does the weight of the heaviest items
+    (`sharding/weight.py`); how much it takes follows the time that items need.
 
     With ``mode="partition"`` the items of one key are worked one at a time and in the order in which they were given.
     ``by`` gives an item's key: a function of the item, or the name of a field of it or a column of the query. Keys
@@ -142,7 +144,8 @@ def open(  # noqa: A001 - batches.open() reads like the builtin on purpose
     else:
         total = keyed_sources.load(connection, batch, items, check, keying)
         useful = keyed_claims.cut(connection, batch)
-    connection.execute(sa.update(table).where(table.c.id == batch).values(total=total))
+    wish = min((bound for bound in (largest_slice, largest_wish(connection, batch, total)) if bound), default=None)
+    connection.execute(sa.update(table).where(table.c.id == batch).values(total=total, largest_slice=wish))
     send_shards(connection, batch, mode, actor.queue, epoch=1, count=max(1, min(shards, useful)))
     return Batch(batch, total)
 

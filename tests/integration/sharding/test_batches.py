@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sharding import batches, claims, progress, upkeep
+from sharding import batches, claims, progress, upkeep, weight
 from sharding.batches import NoBatch, Per
 from sharding.claims import Claim, DeadItem, Wish
 from smena.errors import InvalidArguments, Misused, Unsendable
@@ -379,3 +379,20 @@ def test_progress_counts_what_was_committed_item_by_item(database: Database) -> 
     assert stands.rate > 0
     assert stands.eta_s is not None
     assert numbers(database, batch, "done") == [0]
+
+
+@pytest.mark.parametrize(
+    ("heavy", "asked", "expected"),
+    [(0, None, None), (0, 7, 7), (1, None, None), (3, None, 1), (3, 1, 1), (9, None, 1)],
+    ids=["light", "asked", "one", "several", "asked for less", "each too much"],
+)
+def test_a_slice_is_as_long_as_its_heaviest_items_let_it_be(
+    database: Database, monkeypatch: pytest.MonkeyPatch, heavy: int, asked: int | None, expected: int | None
+) -> None:
+    monkeypatch.setattr(weight, "MOST_BYTES", 5000 if heavy < 9 else 1000)
+    batch = opened(database, ["x" * 2000] * heavy + ["x"] * 100, actor=book.anything, largest_slice=asked)
+    with database.transaction() as connection:
+        assert (
+            connection.scalar(sa.text("SELECT largest_slice FROM smena.batches WHERE id = :id"), {"id": batch})
+            == expected
+        )

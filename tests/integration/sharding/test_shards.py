@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sharding import batches, claims
+from sharding import batches, claims, weight
 from sharding.batches import Per
 from smena.book import Actor
 from smena.context import current
 from smena.errors import TermLost, Transient
 from smena.store.database import Database
+from workers.execution.claim_keeper import HeldClaim
 from workers.middleware.outcome import DONE, YIELDED, Dead, Returned, Snooze
 
 from . import book
@@ -341,6 +342,32 @@ def test_p39_a_row_that_is_no_value_here_is_dead_alone_and_can_be_listed(
         assert (one.status(batch).state, one.status(batch).done) == ("complete", 7)
     assert dead(database, batch) == dict.fromkeys((3, 5, 7), (1, "unreadable_item"))
     assert sorted(book.doing.seen) == [0, 1, 2, 4, 6, 8, 9]
+
+
+HEAVY_ONES_LAST = """
+SELECT n, CASE WHEN n < 1500 THEN 'light' ELSE repeat('heavy ', 100000) END AS text FROM generate_series(0, 1599) AS n
+"""
+
+
+def test_no_claim_weighs_more_than_it_may_though_light_items_have_let_it_grow(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with database.session() as session:
+        batch = batches.open(session, book.row, batches.Query(HEAVY_ONES_LAST), shards=1).id
+        session.commit()
+    weights: list[int] = []
+    with process(database, slice_s=60) as one:
+        take = one.keeper.take
+
+        def weighed(*wish: Any) -> HeldClaim | None:
+            held = take(*wish)
+            weights.append(0 if held is None else held.claim.bytes)
+            return held
+
+        monkeypatch.setattr(one.keeper, "take", weighed)
+        one.work(batch, threads=1)
+        assert outcome_of(one, batch) == ("complete", 1600, 0, 0)
+    assert sum(weights) > weight.MOST_BYTES >= max(weights)
 
 
 def test_shard_jobs_of_an_earlier_epoch_end_at_once(database: Database) -> None:
