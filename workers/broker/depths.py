@@ -1,4 +1,4 @@
-"""Ask the broker how queues stand, their ready messages and their consumers, without touching them (passive declare)."""
+"""Ask the broker how queues stand, ready messages and consumers, without touching them (passive declare)."""
 
 from __future__ import annotations
 
