@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-import sys
 from collections.abc import Callable, Sequence
-from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
@@ -14,6 +11,7 @@ from benchmarks import claims, cpu, drain, latency, once, outbox, partitions, pu
 from benchmarks.ground import Ground, prepared
 from benchmarks.report import Report
 from benchmarks.systems import System
+from workers.process.ending import Ending
 
 Measure = Callable[[Sequence[System], Ground, int, int], Report]
 
@@ -58,11 +56,6 @@ def _chosen(field: Sequence[System], only: str | None) -> Sequence[System]:
     return [system for system in field if system.name in names]
 
 
-def _end(_signal: int, _frame: FrameType | None) -> NoReturn:
-    """End in order, as after a Ctrl-C."""
-    sys.exit(143)
-
-
 _bench(drain.measure, systems.DRAIN, 40_000, "Work off a full queue of no-op jobs: jobs a second.")
 _bench(publish.measure, systems.PUBLISH, 40_000, "Send, each message confirmed: messages a second, and one send's p50.")
 _bench(latency.measure, systems.LATENCY, 500, "From the call to send to the start of the job: idle and at half load.")
@@ -77,8 +70,8 @@ _bench(cpu.measure, cpu.SYSTEMS, 400, "CPU jobs of 50 ms: share of the cores; a 
 
 def run(*arguments: Any) -> None:
     """Run the command line."""
-    signal.signal(signal.SIGTERM, _end)
-    main(*arguments, prog_name="./run bench")
+    with Ending():
+        main(*arguments, prog_name="./run bench")
 
 
 if __name__ == "__main__":

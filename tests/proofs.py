@@ -23,9 +23,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import SimpleQueue
 from time import monotonic
-from typing import Final, NoReturn
+from typing import Final
 
 from workers.local.services import LocalServices
+from workers.process.ending import Ending
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 _TABLE: Final = "tests/proofs.toml"
@@ -33,7 +34,6 @@ _RUN_S: Final = 300.0
 _LOOK_S: Final = 0.2
 _INTERRUPT_S: Final = 20.0
 """How long tests that are interrupted have to take down what they set up."""
-_ENDINGS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PLACES: Final = 3
 _PATIENCE_S: Final = "15"
 """What a test may wait for where it is meant to fail; it passed with a guard in well under this."""
@@ -87,11 +87,9 @@ class Place:
 
 def main(ids: Sequence[str]) -> int:
     """Try the named proofs, or all."""
-    for number in _ENDINGS:
-        signal.signal(number, _end)
     try:
         proofs = _load(ids)
-        with ExitStack() as ends:
+        with Ending(), ExitStack() as ends:
             return _try_all(proofs, _places(ends, min(_PLACES, len(proofs))))
     except Unusable as reason:
         print(reason, file=sys.stderr)
@@ -102,13 +100,6 @@ def table() -> list[Proof]:
     """Return all entries as they are written."""
     entries = tomllib.loads((ROOT / _TABLE).read_text(encoding="utf-8")).get("proof", [])
     return [Proof(**entry) for entry in entries]
-
-
-def _end(number: int, _frame: object) -> NoReturn:
-    """Unwind, so that every place is taken down; a second signal is the same end."""
-    for each in _ENDINGS:
-        signal.signal(each, lambda *_: None)  # not SIG_IGN: programs that are started from here would inherit that
-    raise SystemExit(128 + number)
 
 
 def _load(ids: Sequence[str]) -> list[Proof]:

@@ -5,7 +5,7 @@
 Services, fleet, mail provider and publisher are real processes; this one starts them, kills one worker in
 the middle of its jobs, drains another, has the night's report made while they work, waits until all is quiet,
 and asks a program that believes none of them for the verdict. Exit status: 0 the run is good; 1 it is not, with
-the reasons; 2 it could not be made.
+the reasons; 2 it could not be made; 128 and the signal when one ended it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ import psycopg
 from rich.console import Console
 
 from examples.shop import retail_file
-from examples.shop.ending import Ending
 from examples.shop.event_log import EventLog
 from examples.shop.fleet import Fleet, Interference
 from examples.shop.live_table import LiveTable
@@ -33,6 +32,7 @@ from examples.shop.result import Result, result_of
 from examples.shop.stage import Stage
 from examples.shop.standing import Observer, Standing
 from smena.errors import SmenaError
+from workers.process.ending import Ending
 
 _EXAMPLE: Final = Path(__file__).resolve().parent.parent / "retail.csv"
 _BOOT_S: Final = 60.0

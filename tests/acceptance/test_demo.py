@@ -18,6 +18,7 @@ import pytest
 
 from examples.shop.make_retail import Maker
 from tests.fixtures.eventually import PATIENCE_S, eventually
+from tests.fixtures.processes import those_of
 
 DATA = os.environ.get("SMENA_TEST_DATA")
 REAL = [Path(DATA) / "online-retail-week.csv.gz"] if DATA else []
@@ -69,18 +70,6 @@ def finished(folder: Path, *arguments: str | Path, **given: str) -> tuple[int, s
         return process.returncode, out, err
 
 
-def those_of(folder: Path) -> list[str]:
-    """Return the command lines of the processes whose environment names the folder."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if str(folder / "smena").encode() in (process / "environ").read_bytes():
-                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
-        except OSError:
-            continue
-    return found
-
-
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("file", ["made", *REAL], ids=lambda file: Path(file).name)
 def test_every_accepted_job_takes_effect_once_though_a_worker_is_killed(
@@ -101,7 +90,7 @@ def test_every_accepted_job_takes_effect_once_though_a_worker_is_killed(
     assert result["order_violations"] == 0
     assert result["reports"] == 1
     assert result["report_groups"] > 10
-    assert those_of(tmp_path) == []
+    assert those_of(tmp_path / "smena") == {}
 
 
 @pytest.mark.timeout(300)
@@ -148,4 +137,4 @@ def test_a_demo_that_is_told_to_end_leaves_no_process(tmp_path: Path, made: Path
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=DEMO_S)
         assert process.returncode == 128 + signal.SIGTERM
-    assert those_of(tmp_path) == []
+    assert those_of(tmp_path / "smena") == {}

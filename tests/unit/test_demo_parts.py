@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-import signal
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from examples.shop.ending import Ending
 from examples.shop.live_table import LiveTable
 from examples.shop.publisher import Progress
 from examples.shop.result import Result, result_of
@@ -120,13 +117,3 @@ def test_the_table_is_drawn_at_a_terminal_only() -> None:
     assert silent.getvalue() == ""
     for word in ("published", "waiting", "running", "retried", "done", "dead", "rate", "10/s", "p50", "1,234 ms"):
         assert word in shown.getvalue()
-
-
-def test_a_sigterm_whose_exception_was_lost_ends_the_demo_at_its_next_look() -> None:
-    with Ending() as ending:
-        ending.look()
-        with suppress(SystemExit):
-            signal.raise_signal(signal.SIGTERM)
-        with pytest.raises(SystemExit) as ended:
-            ending.look()
-    assert ended.value.code == 128 + signal.SIGTERM

@@ -16,6 +16,7 @@ from workers.drills.drill import Control, Drill
 from workers.drills.report import Report, summary
 from workers.drills.runner import hold
 from workers.drills.stage import SHORTENED, Stage
+from workers.process.ending import Ending
 
 _VARIABLE_OF: Final = {
     "amqp": "SMENA_AMQP_URL",
@@ -68,7 +69,7 @@ def run(
 
     They run on private services below SMENA_LOCAL_DIR, or on those whose addresses are given by --against or in the
     environment; there a destructive drill is only held when it is named. Exit status: 0 all passed, 1 one did not,
-    2 they could not be held.
+    2 they could not be held, 128 and the signal when one ended them; they leave no process in any case.
     """
     named = (*names, *(only.split(",") if only else ()))
     if not (named or every or group or controls):
@@ -95,9 +96,9 @@ def _hold(
 ) -> list[Report]:
     reports: list[Report] = []
     click.echo(f"services in {stage.services.root}; shortened: {_told(SHORTENED)}", err=True)
-    with stage.set(keep=keep):
+    with Ending() as ending, stage.set(keep=keep):
         for one, control in _runs(wanted, controls=controls):
-            reports.append(hold(one, stage, control, seconds))
+            reports.append(hold(one, stage, control, seconds, ending.look))
             for line in reports[-1].lines():
                 click.echo(line, err=quiet)
     return reports

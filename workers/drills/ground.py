@@ -45,6 +45,8 @@ class Ground:
     queues: Callable[[], QueueView]
     sends_to: Mapping[str, str]
     """The environment of the sender, which is no part of the fleet."""
+    look: Callable[[], None]
+    """Raises when all is to end."""
     fleets: list[Fleet] = field(default_factory=list)
     bars: list[Bar] = field(default_factory=list)
     notes: dict[str, float | str] = field(default_factory=dict)
@@ -142,6 +144,7 @@ class Ground:
         within_s = within_s or (PATIENCE_S if self.guard is None else _UNGUARDED_S)
         began = time.monotonic()
         while not condition():
+            self.look()
             if time.monotonic() - began > within_s:
                 raise NotInTime(f"waited {within_s:g} s for {what}")
             time.sleep(_LOOK_S)

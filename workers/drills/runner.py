@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Final
 
@@ -30,16 +30,27 @@ _END_S: Final = 20.0
 _LOOK_S: Final = 0.1
 
 
-def hold(drill: Drill, stage: Stage, control: Control | None = None, seconds: float = 3.0) -> Report:
-    """Hold the drill, or one of its controls, and report; ``seconds`` is how long the load goes on after the fault."""
-    return _Holding(drill, stage, control, seconds).report()
+def hold(
+    drill: Drill,
+    stage: Stage,
+    control: Control | None = None,
+    seconds: float = 3.0,
+    look: Callable[[], None] = lambda: None,
+) -> Report:
+    """Hold the drill, or one of its controls, and report; ``seconds`` is how long the load goes on after the fault.
+
+    Whatever waits calls ``look``, which raises when all is to end.
+    """
+    return _Holding(drill, stage, control, seconds, look).report()
 
 
 class _Holding:
     """One run and what it met."""
 
-    def __init__(self, drill: Drill, stage: Stage, control: Control | None, seconds: float) -> None:
-        self._drill, self._stage, self._control = drill, stage, control
+    def __init__(
+        self, drill: Drill, stage: Stage, control: Control | None, seconds: float, look: Callable[[], None]
+    ) -> None:
+        self._drill, self._stage, self._control, self._look = drill, stage, control, look
         self._failures: list[str] = []
         self._met: list[str] = []
         run = f"{drill.name}-{uuid.uuid4().hex[:8]}"
@@ -58,6 +69,7 @@ class _Holding:
             load=Load(drill.load, run, stage.database_url),
             queues=stage.queues,
             sends_to=stage.environ(),
+            look=look,
         )
 
     def report(self) -> Report:
@@ -117,6 +129,7 @@ class _Holding:
         seen: object = None
         moved_at = time.monotonic()
         while time.monotonic() - moved_at < still_s:
+            self._look()
             accepted, effects, dead, unsent = self._sight.standing()
             running = self._sight.running()
             if accepted <= effects + dead and not running and not unsent:
