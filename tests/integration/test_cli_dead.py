@@ -18,6 +18,19 @@ from smena.store.database import Database
 from workers.cli import main
 
 SECRET = "4111" + "-SECRET"
+HEAD = "Traceback (most recent call last):\n"
+HOUSE = """\
+  File "/app/lib/workers/middleware/tracing.py", line 43, in traced
+    outcome = call(attempt)
+  File "/app/lib/workers/middleware/actor.py", line 33, in _called
+    result = actor.fn(*attempt.args, **attempt.kwargs)
+             ^^^^^^^^
+"""
+OWN = """\
+  File "/app/shop/mail.py", line 3, in receipt
+    raise ValueError("no")
+ValueError: no
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -57,6 +70,18 @@ def test_a_program_reads_one_letter_and_its_body_only_when_asked() -> None:
     assert (letter["reason"], letter["traceback"], letter["body_bytes"]) == ("bad", "at 1", len(SECRET))
     assert SECRET not in json.dumps(letter)
     assert told("show", str(letter["letter"]), "--body")[0]["body"] == SECRET
+
+
+def test_a_person_reads_the_traceback_from_the_actor_on_and_a_program_the_whole(database_url: str) -> None:
+    died = datetime(2026, 1, 2, tzinfo=UTC)
+    letter = DeadLetter(
+        job_id="three", attempt=1, queue="q", reason="bad", died_at=died, body=b"", traceback=HEAD + HOUSE + OWN
+    )
+    with closing(Database(settings.Database(url=SecretStr(database_url)), "test", pool_size=1)) as database:
+        assert DeadLetters(database).insert_many([letter]) == [None]
+    assert told("show", "three")[0]["traceback"] == HEAD + HOUSE + OWN
+    shown = CliRunner().invoke(main, ["dead", "show", "three"]).stdout
+    assert HEAD + OWN in shown
 
 
 def test_a_person_reads_the_same() -> None:

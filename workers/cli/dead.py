@@ -21,6 +21,7 @@ from smena.records.dead_letters import DeadLetters, StoredLetter
 from smena.settings import Settings, load
 from smena.store.database import Database
 from workers.broker.depths import depths_once
+from workers.cli.own_frames import from_the_actor_on
 from workers.wiring.user_path import open_user_path
 
 
@@ -64,7 +65,10 @@ def list_letters(limit: int, as_json: bool, **wanted: str | None) -> None:
 @click.option("--body", is_flag=True, help="Print the message's body too; it holds the job's arguments.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list of the letters.")
 def show(which: str, body: bool, as_json: bool) -> None:
-    """Show a dead letter by its number, or all of a job by the job's id."""
+    """Show a dead letter by its number, or all of a job by the job's id.
+
+    The traceback begins at the actor's own code; --json has the whole.
+    """
     with _letters(_settings()) as letters:
         found = letters.get(int(which)) if which.isdecimal() and len(which) < 19 else None
         stored = [found] if found else letters.of_job(which)
@@ -163,7 +167,7 @@ def _echo_letter(stored: StoredLetter, *, with_body: bool) -> None:
     for name, value in _facts(stored).items():
         click.echo(f"{name.replace('_', ' '):<13}{'' if value is None else value}".rstrip())
     if stored.letter.traceback:
-        click.echo(stored.letter.traceback)
+        click.echo(from_the_actor_on(stored.letter.traceback))
     if with_body:
         click.echo(_body(stored))
     click.echo()
