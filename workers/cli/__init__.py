@@ -14,6 +14,9 @@ import click
 from smena.version import __version__
 from workers.supervisor.signals import hold_steering_back
 
+INTERRUPTED: Final = 130
+"""The status of a command that a Ctrl-C ended, as shells know it: 128 and SIGINT's number."""
+
 
 class Family(NamedTuple):
     """Say where a command lives (`module:attribute`) and what it does, without importing it."""
@@ -84,9 +87,11 @@ class LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; what a database refuses is told in a sentence, for every family alike."""
+        """Run the command, for every family alike: a Ctrl-C is no fault, what a database refuses is a sentence."""
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(INTERRUPTED) from None
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
