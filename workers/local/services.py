@@ -58,10 +58,14 @@ def found_below(folder: Path) -> list[Path]:
 
 
 class LocalServices:
-    """RabbitMQ, PostgreSQL and Valkey below one folder; nothing happens before a verb is called."""
+    """RabbitMQ, PostgreSQL and Valkey below one folder; nothing happens before a verb is called.
 
-    def __init__(self, root: Path, environ: Mapping[str, str] = os.environ) -> None:
+    Whether PostgreSQL is ``durable`` (see there) is decided by whoever starts it.
+    """
+
+    def __init__(self, root: Path, environ: Mapping[str, str] = os.environ, *, durable: bool = True) -> None:
         self.root: Final = root.absolute()
+        self._durable: Final = durable
         self._given: Final = {name: environ[key] for name, key in VARIABLES.items() if environ.get(key)}
 
     @cached_property
@@ -74,7 +78,7 @@ class LocalServices:
     def postgresql(self) -> PostgreSQL:
         """Return the database server; raises `NotOurs` when its address was given."""
         self._refuse_given("postgresql")
-        return PostgreSQL(self.root / "postgresql")
+        return PostgreSQL(self.root / "postgresql", durable=self._durable)
 
     @cached_property
     def valkey(self) -> Valkey:
