@@ -84,7 +84,7 @@ def inserted(connection: sa.Connection, query: Query, statement: Callable[[Asked
         return connection.exec_driver_sql(
             statement(_asked(text, list(looked.keys()))), execution_options=as_it_is
         ).rowcount
-    except (sa.exc.DataError, sa.exc.ProgrammingError, UnicodeError) as error:
+    except (sa.exc.DataError, sa.exc.NotSupportedError, sa.exc.ProgrammingError, UnicodeError) as error:
         raise Misused(f"the query is refused: {getattr(error, 'orig', error)}".strip()) from error
 
 

@@ -150,7 +150,7 @@ def cancel(batch_id: int) -> None:
 @batch.command()
 @which
 def retry(batch_id: int) -> None:
-    """Take its dead items up again, from their first attempt."""
+    """Take its dead items up again, from their first attempt; it runs then, also if it was paused or cancelled."""
     with _database() as database:
         count = _done(database, lambda session: batches.retry(session, batch_id))
     click.echo(f"{count} items are taken up again" if count else "no item of it is dead")

@@ -221,6 +221,9 @@ def test_a_query_is_taken_as_its_text_stands(database: Database) -> None:
             assert [one.item for one in batches.items(session, batch, "left")] == [item]
     with pytest.raises(Misused, match="one name"):
         opened(database, batches.Query("SELECT 1 AS a, 2 AS a"), actor=book.anything)
+    writes = "WITH gone AS (DELETE FROM smena.batches RETURNING id) SELECT id FROM gone"
+    with pytest.raises(Misused, match="refused"):
+        opened(database, batches.Query(writes), actor=book.anything)
 
 
 @pytest.mark.parametrize(
