@@ -179,7 +179,7 @@ def cancel(session: Place, batch: int) -> None:
 
 
 def retry(session: Place, batch: int) -> int:
-    """Take the dead items up again, from their first attempt; return how many. The batch runs then, and will complete again.
+    """Take the dead items up again, from their first attempt; return how many. It runs then, and completes again.
 
     By partition they keep their order, and those of their key that are not in hand wait behind them.
     """
