@@ -17,8 +17,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from sqlalchemy.orm import Session
-
 from smena.errors import DatabaseBusy, DatabaseLost, TermLost
 from smena.guarantees.once import Once, OnceKey, is_gone
 from smena.records.turns import Turn
@@ -37,7 +35,7 @@ _ITS_OWN_DOING = frozenset({"25P03", "25P04", "57P05"})
 """States of a session that the server ended for what the job did or did not do: idle too long, or at it too long."""
 
 Classify = Callable[[BaseException], BaseException]
-Lend = Callable[[], AbstractContextManager[Session]]
+Lend = Callable[[], AbstractContextManager[Any]]
 
 
 class OnceRing:
