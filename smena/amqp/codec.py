@@ -28,7 +28,10 @@ _NOT_CARRIED: Final = (_OWN, *_BROKERS)
 _ROUTING: Final = frozenset({"CC", "BCC"})
 """RabbitMQ routes copies to the queues that these name: they must not ride along on a republish."""
 
-_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+MAX_NAME_BYTES: Final = 255
+"""Of UTF-8: names travel as AMQP's short strings, and by its id a job is found again after a crash."""
+
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME_BYTES)]
 
 
 class _Body(msgspec.Struct):
@@ -54,6 +57,8 @@ class Wire(msgspec.Struct, frozen=True):
     properties: Properties
 
 
+_NAMES: Final = ("message_id", "actor_name", "queue_name")
+_NAME_RULE: Final = f"a name is 1 to {MAX_NAME_BYTES} bytes of UTF-8"
 _decoder: Final = msgspec.json.Decoder(_IncomingBody)
 
 
@@ -70,6 +75,8 @@ def _encode_body(job: Job) -> bytes:
     if job.attempt > 1 or "retries" in options:
         options = {**options, "retries": job.attempt - 1}
     message = _Body(job.queue, job.actor, job.args, job.kwargs, options, job.id, job.timestamp_ms)
+    if name := _ill_name(message):
+        raise Unsendable(_NAME_RULE, job=job.id, field=name)
     try:
         body = _encoder.encode(message)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -80,6 +87,19 @@ def _encode_body(job: Job) -> bytes:
         if path is not None:
             raise Unsendable("JSON or PostgreSQL cannot hold this value", job=job.id, field=path)
     return body
+
+
+def _ill_name(message: _Body) -> str | None:
+    """Return which name is none, is empty or is longer than it may be."""
+    for place in _NAMES:
+        name = getattr(message, place)
+        if not isinstance(name, str) or not 1 <= _utf8_bytes(name) <= MAX_NAME_BYTES:
+            return place
+    return None
+
+
+def _utf8_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def _refuse(value: Any) -> Any:
@@ -127,6 +147,9 @@ def decode(body: bytes, properties: Properties, queue: str | None = None) -> Job
         message = _decoder.decode(body)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise Undecodable(str(error)) from error
+    # The decoder has counted characters; where all are ASCII they are bytes.
+    if (not body.isascii() or b"\\u" in body) and (name := _ill_name(message)):
+        raise Undecodable(f"{_NAME_RULE} - at `$.{name}`")
     if b"\\u0000" in body and holds_nul(message):
         raise Undecodable("a NUL character in a string")
     headers = properties.headers or {}

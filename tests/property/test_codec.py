@@ -98,6 +98,25 @@ def test_p23_bytes_that_are_no_message_are_undecodable(body: bytes) -> None:
         codec.decode(body, Properties())
 
 
+@pytest.mark.parametrize("field", ["message_id", "actor_name", "queue_name"])
+@pytest.mark.parametrize("as_ascii", [True, False])
+def test_a_name_that_no_message_could_carry_on_is_undecodable(field: str, as_ascii: bool) -> None:
+    fits, too_long = "я" * 127 + "a", "я" * 128
+    body = json.dumps({**BODY, field: fits}, ensure_ascii=as_ascii).encode()
+    codec.encode(codec.decode(body, Properties()).next_attempt())
+    with pytest.raises(Undecodable, match=field):
+        codec.decode(json.dumps({**BODY, field: too_long}, ensure_ascii=as_ascii).encode(), Properties())
+
+
+@pytest.mark.parametrize(("part", "field"), [("id", "message_id"), ("actor", "actor_name"), ("queue", "queue_name")])
+@pytest.mark.parametrize("name", ["", "a" * 256, "я" * 128, 17])
+def test_a_name_that_the_worker_would_refuse_is_refused_before_it_is_sent(part: str, field: str, name: Any) -> None:
+    job = Job(actor="a", queue="q").replace(**{part: name})
+    with pytest.raises(Unsendable, match="255 bytes") as caught:
+        codec.encode(job)
+    assert caught.value.facts["field"] == field
+
+
 @given(st.dictionaries(st.sampled_from(list(BODY)), st.none() | VALUES | st.lists(VALUES), min_size=7))
 def test_p23_well_formed_json_with_any_values_is_a_job_or_undecodable(fields: dict[str, Any]) -> None:
     try:
