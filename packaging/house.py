@@ -26,6 +26,8 @@ SERVICES: Final = ROOT / ".smena"
 CONSTRAINTS: Final = ROOT / "constraints.txt"
 INPUTS: Final = (ROOT / "pyproject.toml", CONSTRAINTS)
 CACHES: Final = (".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", ".import_linter_cache")
+VALUED: Final = ("-c", "-k", "-m", "-n", "-o", "-p", "-r", "-W")
+"""Pytest's short options that take a value."""
 WHEELS: Final = ("packaging/smena", "packaging/fleet")
 
 
@@ -67,9 +69,20 @@ def demo(arguments: list[str]) -> int:
 
 def test(arguments: list[str]) -> int:
     """Run pytest in two processes, each of which starts the services that it needs: tests wait more than they work."""
+    for path in _test_paths(arguments):
+        if not (ROOT / path).exists():  # or it were missed by pytest's processes, a minute later and without a word
+            raise Refused(f"there is no {path} in {ROOT}")
     _furnish("dev")
     os.chdir(ROOT)
     return _become(["-m", "pytest", "--numprocesses=2", "--dist=worksteal", *arguments], own_services=False)
+
+
+def _test_paths(arguments: list[str]) -> Iterator[str]:
+    """Give the paths among pytest's arguments; what comes behind an option may be its value."""
+    for before, argument in zip(["", *arguments], arguments, strict=False):
+        path = argument.partition("::")[0]
+        if not (before.startswith("--") or before in VALUED or argument.startswith("-")) and path:
+            yield path
 
 
 def check(arguments: list[str]) -> int:

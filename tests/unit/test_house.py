@@ -67,6 +67,20 @@ def test_an_environment_that_was_copied_from_elsewhere_is_made_anew(
     assert not house._is_home()
 
 
+def test_a_path_that_is_not_there_is_told_before_anything_is_started(
+    house: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started: list[str] = []
+    monkeypatch.setattr(house, "_furnish", started.append)
+    monkeypatch.setattr(house, "_become", lambda _arguments, **_options: 0)
+    monkeypatch.chdir("/")
+    assert house.main(["test", "-x", "-k", "no/path", "tests/unit/test_house.py::test_x", "tests"]) == 0
+    assert started == ["dev"]
+    assert house.main(["test", "tests/unit", "-x", "tests/unit/test_nope.py::test_x"]) == 2
+    assert started == ["dev"]
+    assert "there is no tests/unit/test_nope.py" in capsys.readouterr().err
+
+
 def test_a_shell_finds_this_environment_first_whatever_the_users_own_files_put_there(
     house: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
