@@ -49,12 +49,12 @@ def page(title: str, intro: str, *parts: str) -> str:
 def settings_page() -> str:
     """Return the page of all settings."""
     intro = """
-        A value is taken from the first of these that has it: the command line, the variable `SMENA_…`, the file
-        that `SMENA_…_FILE` names (a mounted secret), `[profile.NAME]` in `smena.toml`, the rest of `smena.toml`, the
-        default. `smena.toml` is read from the current folder or from where `SMENA_TOML` points; its tables are the
-        groups below. The profile is chosen by `SMENA_PROFILE` or `--profile`, never by the file. An empty variable
-        counts as not set, lists are written with commas, and a name that is not here refuses to boot.
-        `smena settings` prints each value and its source, `smena check` what is wrong with them.
+        A value is taken from the first of these that has it: the command line, the variable `SMENA_…`, the file that
+        `SMENA_…_FILE` names (a mounted secret, a regular file of at most 64 KiB), `[profile.NAME]` in `smena.toml`,
+        the rest of `smena.toml`, the default. `smena.toml` is read from the current folder or from where `SMENA_TOML`
+        points; its tables are the groups below. The profile is chosen by `SMENA_PROFILE` or `--profile`, never by the
+        file. An empty variable counts as not set, lists are written with commas, and a name that is not here refuses
+        to boot. `smena settings` prints each value and its source, `smena check` what is wrong with them.
         """
     parts = []
     for group, members in groupby(keys().values(), key=lambda key: key.group):

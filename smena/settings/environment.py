@@ -18,6 +18,7 @@ from smena.settings.layer import Found, Layer
 
 APP_PREFIX = "SMENA_APP_"
 FILE_SUFFIX = "_FILE"
+MAX_FILE_BYTES = 64 * 1024
 TOML_VARIABLE = "SMENA_TOML"
 RESERVED = (TOML_VARIABLE, "SMENA_LOCAL_", "SMENA_TEST_", "SMENA_CHILD_", "SMENA_BENCH_")
 _KUBERNETES = re.compile(r"_SERVICE_HOST$|_SERVICE_PORT(_\w+)?$|_PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$")
@@ -57,12 +58,24 @@ def _is_foreign(variable: str, text: str) -> bool:
 
 def _read_file(key: str, variable: str, path: Path, mounted: dict[str, Found], findings: list[Finding]) -> None:
     try:
-        text = path.read_text(encoding="utf-8").strip()
+        found = _content(path)
+        text = "" if found is None else found.decode("utf-8").strip()
     except (OSError, UnicodeDecodeError) as failure:
         findings.append(error(variable, f"cannot read {path}: {type(failure).__name__}"))
         return
-    if text:
+    if found is None:
+        findings.append(error(variable, f"{path} is no regular file of at most {MAX_FILE_BYTES // 1024} KiB"))
+    elif text:
         mounted[key] = Found(text, f"{variable} ({path})")
+
+
+def _content(path: Path) -> bytes | None:
+    """Return what the file holds, or None for what may have no end: a pipe, a device, a large file."""
+    if path.exists() and not path.is_file():
+        return None
+    with path.open("rb") as file:
+        content = file.read(MAX_FILE_BYTES + 1)
+    return None if len(content) > MAX_FILE_BYTES else content
 
 
 def _prefer_files_for_app(direct: dict[str, Found], mounted: dict[str, Found], findings: list[Finding]) -> None:

@@ -212,6 +212,14 @@ def test_a_secret_file_that_cannot_be_read_refuses_to_boot() -> None:
         load(env={"SMENA_AMQP_URL_FILE": "/nowhere"})
 
 
+@pytest.mark.parametrize("path", ["/dev/null", ".", "fifo", "large"])
+def test_a_secret_file_that_may_have_no_end_refuses_to_boot(path: str) -> None:
+    os.mkfifo("fifo")
+    written("x" * (64 * 1024 + 1), "large")
+    with pytest.raises(Misconfigured, match=f"SMENA_AMQP_URL_FILE: {path} is no regular file of at most 64 KiB"):
+        load(env={"SMENA_AMQP_URL_FILE": path})
+
+
 def test_a_file_that_is_not_toml_refuses_to_boot() -> None:
     written("worker = ")
     with pytest.raises(Misconfigured, match=r"smena\.toml: cannot be read"):
