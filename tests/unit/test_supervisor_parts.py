@@ -203,6 +203,17 @@ def test_files_of_processes_that_are_gone_are_swept(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [living]
 
 
+def test_what_is_no_childs_file_is_not_swept(tmp_path: Path) -> None:
+    for name in ("poem.lines", "4194304b.fault", "-1.stacks", "4194304.txt"):
+        (tmp_path / name).touch()
+    (tmp_path / "4194304.lines").mkdir()
+    (tmp_path / "4194305.flight").symlink_to("poem.lines")
+    before = set(tmp_path.iterdir())
+
+    assert evidence.sweep(tmp_path) == 0
+    assert set(tmp_path.iterdir()) == before
+
+
 @pytest.mark.parametrize(
     ("ended", "how"),
     [

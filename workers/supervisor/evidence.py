@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ from workers.process.exits import Exit
 from workers.process.faultfile import Fault
 from workers.process.orders import KINDS, Orders
 from workers.process.recorder import Running
+
+_PID = re.compile(r"[1-9][0-9]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +78,16 @@ def collect(orders: Orders, pid: int) -> Evidence:
 
 
 def sweep(state_dir: Path) -> int:
-    """Remove files of processes that no longer live, left by a supervisor that was killed; return how many."""
-    stale = [path for kind in KINDS for path in state_dir.glob(f"*.{kind}") if not Path("/proc", path.stem).exists()]
+    """Remove files of processes that no longer live, left by a supervisor that was killed; return how many.
+
+    The folder may be one that an operator chose, so what is not named or made like a child's file stays.
+    """
+    named = [path for kind in KINDS for path in state_dir.glob(f"*.{kind}") if _PID.fullmatch(path.stem)]
+    stale = [path for path in named if _is_plain_file(path) and not Path("/proc", path.stem).exists()]
     for path in stale:
         path.unlink(missing_ok=True)
     return len(stale)
+
+
+def _is_plain_file(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
