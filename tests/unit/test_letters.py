@@ -81,6 +81,15 @@ def test_headers_of_any_type_are_survived(headers: dict[str, object]) -> None:
     assert letter.reason == "unexplained"
 
 
+def test_a_reason_that_anybody_wrote_becomes_a_short_word_and_the_header_stays_as_it_came() -> None:
+    foreign = "\x1b[31mbad\nreason" * 50
+    letter = read(b"", Properties(headers={"smena-reason": foreign}))
+    assert letter.reason == ("_31mbad_reason" * 50)[:100]
+    assert letter.properties["headers"]["smena-reason"] == foreign
+    assert read(b"", Properties(headers={"smena-reason": "нет_денег.v2"})).reason == "нет_денег.v2"
+    assert read(b"", Properties(headers={"x-death": [{"reason": "a\rb"}]})).reason == "broker_a_b"
+
+
 def test_the_brokers_own_reason_is_named() -> None:
     letter = read(b"", Properties(headers={"x-death": [{"reason": "rejected", "queue": "smena.sales"}]}))
     assert letter.reason == "broker_rejected"

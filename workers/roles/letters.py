@@ -7,6 +7,7 @@ known by a digest of its bytes and properties; what died because its id was anot
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
@@ -23,6 +24,8 @@ from smena.records.dead_letters import DeadLetter
 UNEXPLAINED: Final = "unexplained"
 """The reason of a letter that says none: it was put into the dead queue by a stranger."""
 
+MOST_REASON_CHARS: Final = 100
+_NO_WORD: Final = re.compile(r"[^\w.:-]+")
 _DIGEST_CHARS: Final = 32
 _UNREADABLE: Final = "unreadable"
 
@@ -52,7 +55,7 @@ def letter_of(
     headers = properties.headers or {}
     job = _job(body, properties, queue)
     died_at = _time(headers.get("smena-died-at")) or clock.now()
-    reason = reason or _text(headers.get("smena-reason")) or _brokers_reason(headers) or UNEXPLAINED
+    reason = reason or _reason(headers.get("smena-reason")) or _brokers_reason(headers) or UNEXPLAINED
     return DeadLetter(
         job_id=_row_id(job, reason, body) if job else _digest(body, properties, source),
         attempt=job.attempt if job else _attempt(headers),
@@ -110,8 +113,13 @@ def _brokers_reason(headers: Mapping[str, Any]) -> str | None:
     """Return the broker's own word for why it dead-lettered a message (rejected, expired, delivery_limit)."""
     match headers.get("x-death"):
         case [{"reason": str(reason)}, *_]:
-            return f"broker_{reason}"
+            return _reason(f"broker_{reason}")
     return None
+
+
+def _reason(value: Any) -> str | None:
+    """Return a short word: letters are listed and counted by it, and anybody may have written it."""
+    return _NO_WORD.sub("_", value)[:MOST_REASON_CHARS] if isinstance(value, str) and value else None
 
 
 def _text(value: Any) -> str | None:
