@@ -53,4 +53,4 @@ def test_what_nobody_ever_led_is_no_leadership(database_url: str) -> None:
     assert "nobody has led" in smena(database_url, "leader", "list").output
     refused = smena(database_url, "leader", "resign", "cooking")
     assert refused.exit_code == 1
-    assert "cooking" in refused.output
+    assert "'cooking'" in refused.output

@@ -40,8 +40,8 @@ def resign(duty: str) -> None:
     with _database() as database:
         term = seats.depose(database, duty)
     if term is None:
-        raise click.ClickException(f"nobody has ever led {duty}; `smena leader list` shows what there is")
-    click.echo(f"{duty}: term {term} is nobody's; the next leader's is greater")
+        raise click.ClickException(f"nobody has ever led {duty!r}; `smena leader list` shows what there is")
+    click.echo(f"{duty} is resigned: whoever led it is fenced off up to term {term}, and another leads soon")
 
 
 @contextmanager

@@ -36,7 +36,7 @@ def list_groups(as_json: bool) -> None:
         click.echo(json.dumps(found))
         return
     for one in found:
-        counted = ", ".join(f"{count} {name}" for name, count in one.items() if name not in {"group", "plan"})
+        counted = ", ".join(_counted(name, one[name]) for name in ("partitions", "members", "unowned", "moving"))
         click.echo(f"{one['group']:<20}{counted}")
     if not found:
         click.echo("no group has been worked yet")
@@ -59,6 +59,10 @@ def owners(group: str, as_json: bool) -> None:
         then = "" if is_there else f"  should be {standing.planned or 'nobody, for no member lives'}"
         owner = "nobody" if standing.owner is None else f"{standing.worker or '?'} ({standing.owner})"
         click.echo(f"{standing.partition:03}  term {standing.term:<8}{owner}{then}")
+
+
+def _counted(name: str, count: object) -> str:
+    return f"{count} {name.removesuffix('s') if count == 1 else name}"
 
 
 @contextmanager
