@@ -7,7 +7,6 @@ line that is too long the bulkiest fields are cut, of a traceback the beginning,
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, MutableMapping
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -16,7 +15,7 @@ import msgspec
 import structlog
 
 from smena.telemetry.line_writer import LINE_LIMIT
-from smena.telemetry.plain_text import cut, cut_front, text_of
+from smena.telemetry.plain_text import cut, cut_front, text_of, visible, visible_lines
 from smena.telemetry.redaction import discreet, public
 
 Fields = MutableMapping[str, Any]
@@ -26,8 +25,6 @@ NAME_LIMIT: Final = 100
 TRACEBACK: Final = "exception"
 _ALWAYS: Final = ("time", "level", "event", "process", "pid")
 _LAST_RESORT: Final = 256
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_CONTROL_IN_LINES: Final = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -61,10 +58,7 @@ def console(*, colors: bool) -> Callable[[Fields], bytes]:
     )
 
     def render(fields: Fields) -> bytes:
-        shown = {
-            _visible(name): _visible(value, _CONTROL_IN_LINES if name == TRACEBACK else _CONTROL)
-            for name, value in fields.items()
-        }
+        shown = {visible(name): _shown(name, value) for name, value in fields.items()}
         line = str(renderer(None, "", shown)).encode(errors="backslashreplace")
         return (line if len(line) < LINE_LIMIT else line[: LINE_LIMIT - 1]) + b"\n"
 
@@ -98,6 +92,8 @@ def _shorter(name: str, value: object, size: int, excess: int) -> str:
     return cut_front(value, keep) if name == TRACEBACK else cut(value, keep)
 
 
-def _visible(value: Any, hidden: re.Pattern[str] = _CONTROL) -> Any:
-    """Escape what could move a terminal's cursor or forge a line; of a traceback, all but the ends of its lines."""
-    return hidden.sub(lambda found: f"\\x{ord(found.group()):02x}", value) if isinstance(value, str) else value
+def _shown(name: str, value: object) -> object:
+    """Escape what could forge a line; of a traceback, all but the ends of its lines."""
+    if not isinstance(value, str):
+        return value
+    return visible_lines(value) if name == TRACEBACK else visible(value)

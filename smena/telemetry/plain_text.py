@@ -15,6 +15,9 @@ VALUE_LIMIT = 2048
 
 _CUT_MARK = "…"
 _UNPRINTABLE = re.compile(r"[\x00\ud800-\udfff]")
+_BIDI = r"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+_CONTROL = re.compile(rf"[\x00-\x1f\x7f-\x9f{_BIDI}]")
+_CONTROL_IN_LINES = re.compile(rf"[\x00-\x09\x0b-\x1f\x7f-\x9f{_BIDI}]")
 
 
 def cut(text: str, limit: int = VALUE_LIMIT) -> str:
@@ -48,6 +51,21 @@ def text_of(value: Any, limit: int = VALUE_LIMIT) -> str:
 def error_text(error: BaseException, limit: int = VALUE_LIMIT) -> str:
     """Return `Class: message`, cut and escaped."""
     return cut(f"{type(error).__name__}: {text_of(error, limit)}".removesuffix(": "), limit)
+
+
+def visible(text: str) -> str:
+    """Return the text with escapes for what could move a terminal's cursor, turn its text round or forge a line."""
+    return _CONTROL.sub(_shown, text)
+
+
+def visible_lines(text: str) -> str:
+    """Return `visible` of each line; the lines stay."""
+    return _CONTROL_IN_LINES.sub(_shown, text)
+
+
+def _shown(found: re.Match[str]) -> str:
+    number = ord(found.group())
+    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
 
 
 def _escape(match: re.Match[str]) -> str:

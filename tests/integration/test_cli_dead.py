@@ -84,6 +84,30 @@ def test_a_person_reads_the_traceback_from_the_actor_on_and_a_program_the_whole(
     assert HEAD + OWN in shown
 
 
+def test_text_of_a_foreign_message_cannot_steer_a_terminal_nor_forge_a_line(database_url: str) -> None:
+    foul = "\x1b[31m\r\nfake\x9b\x07\u202e"
+    letter = DeadLetter(
+        job_id=foul,
+        attempt=1,
+        queue="q",
+        reason=foul,
+        died_at=datetime(2026, 1, 2, tzinfo=UTC),
+        body=foul.encode(),
+        actor=foul,
+        error_text=foul,
+        traceback=foul,
+    )
+    with closing(Database(settings.Database(url=SecretStr(database_url)), "test", pool_size=1)) as database:
+        assert DeadLetters(database).insert_many([letter]) == [None]
+    number = str(next(one["letter"] for one in told("list")["letters"] if one["job"] == foul))
+    for arguments in (["list"], ["show", number, "--body"], ["digest"]):
+        shown = CliRunner().invoke(main, ["dead", *arguments]).stdout
+        assert r"\x1b[31m\x0d" in shown
+        assert not set(shown) & set(foul) - set("\n[31mfake")
+        assert len(shown.splitlines()) < 30
+    assert told("show", number)[0]["text"] == foul
+
+
 def test_a_person_reads_the_same() -> None:
     listed = CliRunner().invoke(main, ["dead", "list"])
     assert "2 in rows: bad 1, worse 1" in listed.stdout

@@ -21,6 +21,7 @@ from smena.book import Actor, Registry, load_books
 from smena.errors import Misused, SmenaError
 from smena.settings import load
 from smena.store.database import Database
+from workers.cli.terminal import say
 from workers.wiring.user_path import open_user_path
 
 T = TypeVar("T")
@@ -123,7 +124,7 @@ def list_latest(limit: int, *, as_json: bool) -> None:
         return
     for stands in latest:
         key = "" if stands.key is None else f", key {stands.key}"
-        click.echo(f"{_line(stands)}: {stands.actor}{key}")
+        say(f"{_line(stands)}: {stands.actor}{key}")
 
 
 @batch.command()
@@ -173,7 +174,7 @@ def items(batch_id: int, state: batches.State, after: int, limit: int, *, as_jso
     for item in found:
         why = "" if item.reason is None else f"{item.reason:<22}attempts {item.attempts}  {item.error or ''}"
         key = "" if item.key is None else f"{item.key:<22}"
-        click.echo(f"{item.number:>10}  {key}{why}".rstrip())
+        say(f"{item.number:>10}  {key}{why}".rstrip())
 
 
 def _json_object(text: str) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from smena.settings import Settings, load
 from smena.store.database import Database
 from workers.broker.depths import depths_once
 from workers.cli.own_frames import from_the_actor_on
+from workers.cli.terminal import say, say_lines
 from workers.wiring.user_path import open_user_path
 
 
@@ -51,13 +52,13 @@ def list_letters(limit: int, as_json: bool, **wanted: str | None) -> None:
         click.echo(json.dumps(told))
         return
     for stored in found:
-        click.echo(_line(stored))
+        say(_line(stored))
     if counted is None:
         click.echo("without PostgreSQL only the counts in queues are known")
     else:
-        click.echo(f"{sum(counted.values())} in rows: {_counts(counted) or 'none'}")
+        say(f"{sum(counted.values())} in rows: {_counts(counted) or 'none'}")
     if lying is not None:
-        click.echo(f"{sum(lying.values())} still in queues: {_counts(lying) or 'none'}")
+        say(f"{sum(lying.values())} still in queues: {_counts(lying) or 'none'}")
 
 
 @dead.command()
@@ -86,7 +87,7 @@ def show(which: str, body: bool, as_json: bool) -> None:
 @click.option("--days", type=click.FloatRange(0.001, 3650), default=1.0, show_default=True, help="What is recent.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list of the kinds.")
 def digest(days: float, as_json: bool) -> None:
-    """Sum the letters in rows up by queue, actor and reason: how many came, how many lie, how old the oldest is.
+    """Sum the letters in rows up by queue, actor and reason: how many came, how many are open, how old the oldest is.
 
     A running scheduler tells the same once in `dead_letters.digest_s`, as events `dead.digest`.
     """
@@ -95,8 +96,8 @@ def digest(days: float, as_json: bool) -> None:
         click.echo(json.dumps([asdict(kind) | {"oldest_at": kind.oldest_at.isoformat()} for kind in found]))
         return
     for kind in found:
-        ages = f"{kind.came:>7} came{kind.open:>9} lie  oldest {kind.oldest_at:%Y-%m-%d %H:%M:%S}"
-        click.echo(f"{ages}  {kind.queue:<20}{kind.actor or '(not decodable)':<24}{kind.reason}")
+        ages = f"{kind.came:>7} came{kind.open:>9} open  oldest {kind.oldest_at:%Y-%m-%d %H:%M:%S}"
+        say(f"{ages}  {kind.queue:<20}{kind.actor or '(not decodable)':<24}{kind.reason}")
     if not found:
         click.echo("no dead letters in rows")
 
@@ -165,11 +166,11 @@ def _body(stored: StoredLetter) -> str:
 
 def _echo_letter(stored: StoredLetter, *, with_body: bool) -> None:
     for name, value in _facts(stored).items():
-        click.echo(f"{name.replace('_', ' '):<13}{'' if value is None else value}".rstrip())
+        say(f"{name.replace('_', ' '):<13}{'' if value is None else value}".rstrip())
     if stored.letter.traceback:
-        click.echo(from_the_actor_on(stored.letter.traceback))
+        say_lines(from_the_actor_on(stored.letter.traceback))
     if with_body:
-        click.echo(_body(stored))
+        say_lines(_body(stored))
     click.echo()
 
 

@@ -10,6 +10,8 @@ import click
 
 from smena.errors import Misconfigured
 from smena.settings import load
+from smena.telemetry.plain_text import visible
+from workers.cli.terminal import say_lines
 from workers.supervisor import probe, whereabouts
 from workers.supervisor.whereabouts import Whereabouts
 
@@ -34,7 +36,7 @@ def stacks(target: str, state_dir: Path | None) -> None:
     """Print where each thread is, with the job that it runs."""
     child = _find(target, state_dir)
     try:
-        click.echo(_jobs(child) + probe.stacks(child).rstrip())
+        say_lines(_jobs(child) + probe.stacks(child).rstrip())
     except probe.NoAnswer as failure:
         raise click.ClickException(str(failure)) from failure
 
@@ -97,7 +99,8 @@ def _find(target: str, state_dir: Path | None) -> Whereabouts:
 def _jobs(child: Whereabouts) -> str:
     now = time.time()
     lines = [
-        f"  slot {job.slot} runs {job.actor} {job.job_id} attempt {job.attempt} for {now - job.since:.1f} s"
+        f"  slot {job.slot} runs {visible(job.actor)} {visible(job.job_id)} "
+        f"attempt {job.attempt} for {now - job.since:.1f} s"
         for job in child.running()
     ]
     return "\n".join((f"{child.post or 'leaving'}, process {child.pid}", *lines, "", ""))

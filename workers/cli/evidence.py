@@ -14,6 +14,7 @@ from smena.records.strike import Start, Strike
 from smena.records.strikes import Strikes
 from smena.settings import load
 from smena.store.database import Database
+from workers.cli.terminal import say
 
 _REASON = "crashed"
 
@@ -43,19 +44,19 @@ def evidence(job: str, as_json: bool) -> None:
     for strike in strikes:
         _echo_strike(strike)
     for start in starts:
-        click.echo(f"runs, or ran when its process was lost: attempt {start.attempt} in {start.worker}@{start.host}")
+        say(f"runs, or ran when its process was lost: attempt {start.attempt} in {start.worker}@{start.host}")
     for stored in deaths:
-        click.echo(f"dead letter {stored.id} of attempt {stored.letter.attempt}: {stored.letter.error_text}")
+        say(f"dead letter {stored.id} of attempt {stored.letter.attempt}: {stored.letter.error_text}")
 
 
 def _echo_strike(strike: Strike) -> None:
     at = "" if strike.struck_at is None else f"{strike.struck_at:%Y-%m-%d %H:%M:%S}  "
-    click.echo(f"{at}attempt {strike.attempt} in {strike.worker}@{strike.host}: {_in_words(strike)}")
+    say(f"{at}attempt {strike.attempt} in {strike.worker}@{strike.host}: {_in_words(strike)}")
     for title, text in (("where its thread was", strike.stack), ("last lines of the log", strike.lines)):
         if text:
             click.echo(f"  {title}:")
             for line in text.splitlines():
-                click.echo(f"    {line}")
+                say(f"    {line}")
 
 
 def _in_words(strike: Strike) -> str:

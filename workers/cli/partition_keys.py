@@ -21,6 +21,7 @@ from smena.records.held_list import Blocking, HeldKey, HeldList
 from smena.settings import Settings, load
 from smena.store.database import Database
 from workers.broker.depths import stands_once
+from workers.cli.terminal import say
 from workers.roles.letters import letter_of
 
 
@@ -37,7 +38,8 @@ def keys(queue: str | None, limit: int, as_json: bool) -> None:
         click.echo(json.dumps([asdict(key) for key in found], default=str))
         return
     for key in found:
-        click.echo(_line(key))
+        say(_line(key))
+        say(f"    {key.actor} {key.job_id} attempt {key.attempt}: {key.reason}")
     click.echo(f"{count} key(s) wait")
 
 
@@ -61,7 +63,7 @@ def skip(queue: str, key: str) -> None:
         job = HeldList(database).skip(queue, key, _letter)
     if job is None:
         raise click.ClickException(f"the key {key} of {queue} is not blocked by a dead job (smena partition keys)")
-    click.echo(f"{key} goes on without job {job}, which is a dead letter now (smena dead show {job})")
+    say(f"{key} goes on without job {job}, which is a dead letter now (smena dead show {job})")
 
 
 @click.command()
@@ -104,8 +106,7 @@ def _left(settings: Settings, database: Database, queue: str, partitions: int) -
 def _line(key: HeldKey) -> str:
     until = "until an operator says how it goes on" if key.due_at is None else f"until {key.due_at:%Y-%m-%d %H:%M:%S}"
     since = f"since {key.held_at:%Y-%m-%d %H:%M:%S}"
-    head = f"{key.queue}.p{key.partition:02d}  {key.key}  {key.why}  {since} {until}, {key.parked} job(s)"
-    return f"{head}\n    {key.actor} {key.job_id} attempt {key.attempt}: {key.reason}"
+    return f"{key.queue}.p{key.partition:02d}  {key.key}  {key.why}  {since} {until}, {key.parked} job(s)"
 
 
 class _Letter:
