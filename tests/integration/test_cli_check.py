@@ -28,7 +28,7 @@ def test_a_database_without_our_schema_is_an_error_until_it_is_upgraded(amqp_url
     env = {"SMENA_AMQP_URL": amqp_url, "SMENA_DATABASE_URL": empty_database_url}
     before = check(**env)
     assert before.exit_code == 2
-    assert "schema smena is too old; run `smena db upgrade`" in before.stdout
+    assert "schema smena is not there; run `smena db upgrade`" in before.stdout
     migrations.upgrade(empty_database_url)
     after = check(**env)
     assert after.exit_code == 0, after.output

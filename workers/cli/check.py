@@ -138,9 +138,8 @@ def _database(report: Report, settings: Settings) -> None:
     with report.refusals_of("database.url"):
         for state in migrations.check(settings.database.libpq_url(), settings.migrations):
             if state.due(Part.BEFORE):
-                report.findings.append(
-                    error("database.url", f"schema {state.folder} is too old; run `smena db upgrade`")
-                )
+                how = "is too old" if state.applied else "is not there"
+                report.findings.append(error("database.url", f"schema {state.folder} {how}; run `smena db upgrade`"))
             elif state.pending:
                 told = f"schema {state.folder} has after-deploy steps to come; run `smena db upgrade`"
                 report.findings.append(warning("database.url", told))
