@@ -22,13 +22,13 @@ def leader() -> None:
 def list_() -> None:
     """List all leaderships: term, owner, and how long it lasts without a renewal.
 
-    An owner is a random id of each candidacy; `smena_leader` of the metrics says which process it is.
+    An owner is a candidacy: host and process (on Kubernetes host and post), and a random part.
     """
     with _database() as database:
         all_seats = seats.seats(database)
     for seat in all_seats:
         holds = f"for {seat.left_s:.1f} s more" if seat.is_held else "nobody leads"
-        click.echo(f"{seat.duty:<20}term {seat.term:<8}{seat.owner or '-':<36}{holds}")
+        click.echo(f"{seat.duty:<20}term {seat.term:<8}{seat.owner or '-':<48}{holds}")
     if not all_seats:
         click.echo("nobody has led anything yet; a scheduler stands for the duty `scheduler`")
 

@@ -13,7 +13,6 @@ given it, and it stays when they are gone). So the address must lead to the serv
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ import sqlalchemy as sa
 
 from smena.clock import Clock
 from smena.errors import DatabaseBusy, DatabaseLost, Misconfigured, TermLost
-from smena.guarantees.election.contract import Reason, Unseated, lease_of
+from smena.guarantees.election.contract import Reason, Unseated, lease_of, new_owner
 from smena.store import terms
 from smena.store.database import Database
 from smena.store.faults import is_lost, translate
@@ -138,7 +137,7 @@ class AdvisoryLockElection:
             self._connection = self._database.alone()
             self._refuse_pooler(self._connection.execute(_PID).scalar_one())  # before a lock that it would keep
         if not self._owner:
-            owner = os.urandom(8).hex()
+            owner = new_owner()
             self._connection.execute(_STAND, {"owner": owner})
             self._owner = owner
         return self._connection

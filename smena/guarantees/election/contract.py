@@ -6,6 +6,8 @@ only grow: also when its store forgets everything, for the row of the lease in `
 
 from __future__ import annotations
 
+import os
+import socket
 from enum import StrEnum
 from typing import Final, Protocol
 
@@ -66,6 +68,11 @@ class Election(Protocol):
 
     def close(self) -> None:
         """Close what is open; a seat that was not given up ends by itself."""
+
+
+def new_owner() -> str:
+    """Return the id of a new candidacy: host and process, for people, and a random part by which it is told apart."""
+    return f"{socket.gethostname()}:{os.getpid()}_{os.urandom(8).hex()}"
 
 
 def lease_of(duty: str) -> str:

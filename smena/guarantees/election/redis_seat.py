@@ -11,14 +11,13 @@ run out by the server's clock, or when the seat has not been renewed for a lease
 
 from __future__ import annotations
 
-import os
 from typing import Any, Final
 
 import redis
 
 from smena.clock import Clock
 from smena.errors import CacheLost, TermLost
-from smena.guarantees.election.contract import Reason, Unseated, lease_of
+from smena.guarantees.election.contract import Reason, Unseated, lease_of, new_owner
 from smena.guarantees.election.term_row import TermRow
 from smena.store.cache import Cache
 from smena.store.database import Database
@@ -88,7 +87,7 @@ class RedisElection:
 
     def _taken(self) -> int | None:
         """Take the seat where that can be done, and enter the term; give it up again where it does not count."""
-        self._owner = self._owner or os.urandom(8).hex()
+        self._owner = self._owner or new_owner()
         keys = [self._seat, self._counter, self._bell]
         stale = self._seen if self._is_stale() else _NOBODY
         floor = self._row.floor()

@@ -19,7 +19,7 @@ FROM smena.leases WHERE starts_with(name, :prefix) ORDER BY name
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """One leadership: its owner's random id, its term, and how long it lasts unless it is renewed."""
+    """One leadership: its owner's id (`new_owner`), its term, and how long it lasts unless it is renewed."""
 
     duty: str
     owner: str | None
