@@ -139,6 +139,18 @@ def test_p22_only_the_dead_child_is_replaced(fleet: FleetGrip) -> None:
     assert exited[0]["blamed"] == []
 
 
+def test_p22_a_child_that_dies_of_a_real_time_signal_is_replaced_as_any_other(fleet: FleetGrip) -> None:
+    fleet.start(forked=2)
+    pids = fleet.wait_ready()
+
+    os.kill(pids["1"], signal.SIGRTMIN + 6)
+    fleet.wait_replaced("1", pids["1"])
+
+    assert fleet.pids()["0"] == pids["0"]
+    exited = fleet.events("child.exited")
+    assert [(event["signal"], event["child"]) for event in exited] == [("SIGRTMIN+6", pids["1"])]
+
+
 def test_a_child_that_is_drained_alone_is_replaced(fleet: FleetGrip) -> None:
     fleet.start(forked=1)
     pid = fleet.wait_ready()["0"]

@@ -220,6 +220,8 @@ def test_what_is_no_childs_file_is_not_swept(tmp_path: Path) -> None:
         (Ended(1, 0), "drained"),
         (Ended(1, 77), "exit_77"),
         (Ended(1, None, signal.SIGKILL), "SIGKILL"),
+        (Ended(1, None, signal.SIGRTMIN + 6), "SIGRTMIN+6"),
+        (Ended(1, None, 32), "signal 32"),
         (Ended(0), "never_seen"),
     ],
 )
@@ -279,6 +281,18 @@ def test_hup_stays_unheard_where_it_was_ignored_from_the_start() -> None:
     finally:
         signals.close()
         signal.signal(signal.SIGHUP, before)
+
+
+def test_a_supervisor_that_was_started_with_a_real_time_signal_blocked_keeps_it_so() -> None:
+    mine = {signal.SIGRTMIN + 6}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, mine)
+    signals = SignalQueue([signal.SIGUSR1])
+    try:
+        signals.open()
+        signals.close()
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before | mine
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def test_exit_codes_are_what_scripts_rely_on() -> None:

@@ -203,7 +203,14 @@ class Keeper:
             self._owner.not_started(error)
 
     def _end(self, process: PoolProcess, ended: Future[Ending]) -> None:
-        process.kill()
-        ending = Ending() if self._server is None else self._server.reap(process.pid)
-        process.close()
-        ended.set_result(ending)
+        """End a process. Who waits hears of it whatever goes wrong here, else a job would wait as long as it may."""
+        ending = Ending()
+        try:
+            process.kill()
+            if self._server is not None:
+                ending = self._server.reap(process.pid)
+        finally:
+            try:
+                process.close()
+            finally:
+                ended.set_result(ending)

@@ -6,6 +6,7 @@ A process that a signal ended has no exit code of its own: its parent sees the s
 from __future__ import annotations
 
 import enum
+import signal
 
 
 class Exit(enum.IntEnum):
@@ -27,3 +28,14 @@ MEANING: dict[Exit, str] = {
     Exit.ENDED_NOW: "QUIT: ended at once; what ran went back",
     Exit.PARENT_LOST: "the supervisor was gone; ended so as not to work unwatched",
 }
+
+
+def signal_name(number: int) -> str:
+    """Return what a signal is called: ``SIGKILL``, ``SIGRTMIN+6``, or ``signal 32`` for those of the C library's own.
+
+    A process can die of any number, and `signal.Signals` knows no real-time signal but the first and the last.
+    """
+    if number in set(signal.Signals):
+        return signal.Signals(number).name
+    is_real_time = signal.SIGRTMIN < number < signal.SIGRTMAX
+    return f"SIGRTMIN+{number - signal.SIGRTMIN}" if is_real_time else f"signal {number}"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from workers.process import lineage
+from workers.process.exits import signal_name
 
 _MARK: Final = "_SMENA_STEP_PID"
 _PARENT, _SESSION = 1, 3
@@ -85,7 +86,7 @@ def be_first_to_go() -> None:
 def ending_of(status: int) -> str:
     """Say in a word how a process ended, from its wait status: ``SIGKILL`` or ``exit code 1``."""
     if os.WIFSIGNALED(status):
-        return signal.Signals(os.WTERMSIG(status)).name
+        return signal_name(os.WTERMSIG(status))
     return f"exit code {os.waitstatus_to_exitcode(status)}"
 
 

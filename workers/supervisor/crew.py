@@ -284,7 +284,7 @@ def _tell_exit(child: SupervisedChild, ended: Ended, left: Evidence) -> None:
         post=child.post.name,
         child=ended.pid,
         code=ended.code,
-        signal=ended.signal.name if ended.signal is not None else None,
+        signal=ended.how if ended.signal is not None else None,
         how=ended.how,
         error=child.failure,
         peak_mib=max(ended.peak_kib, child.memory.peak_kib) // 1024,

@@ -9,12 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import signal
 from dataclasses import dataclass
 from pathlib import Path
 
 from workers.process import faultfile, lastlines, recorder
-from workers.process.exits import Exit
+from workers.process.exits import Exit, signal_name
 from workers.process.faultfile import Fault
 from workers.process.orders import KINDS, Orders
 from workers.process.recorder import Running
@@ -28,7 +27,7 @@ class Ended:
 
     pid: int
     code: int | None = None
-    signal: signal.Signals | None = None
+    signal: int | None = None
     peak_kib: int = 0
 
     @classmethod
@@ -36,14 +35,14 @@ class Ended:
         """Take the ended child ``pid`` off the process table."""
         _, status, usage = os.wait4(pid, 0)
         if os.WIFSIGNALED(status):
-            return cls(pid, None, signal.Signals(os.WTERMSIG(status)), usage.ru_maxrss)
+            return cls(pid, None, os.WTERMSIG(status), usage.ru_maxrss)
         return cls(pid, os.WEXITSTATUS(status), None, usage.ru_maxrss)
 
     @property
     def how(self) -> str:
         """Return a short word for logs and metrics: a signal's name, or the exit's."""
         if self.signal is not None:
-            return self.signal.name
+            return signal_name(self.signal)
         with contextlib.suppress(ValueError):
             return Exit(self.code).name.lower() if self.code is not None else "never_seen"
         return f"exit_{self.code}"

@@ -42,14 +42,14 @@ class SignalQueue:
 
     def __init__(self, numbers: Iterable[signal.Signals]) -> None:
         self._numbers = frozenset(numbers)
-        self._before: set[signal.Signals] = set()
+        self._before: set[int] = set()
         self._descriptor = -1
 
     def open(self) -> None:
         """Begin to hear."""
         if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
             self._numbers -= {signal.SIGHUP}  # started by nohup: the terminal's end is meant to pass unheard
-        self._before = {signal.Signals(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, self._numbers)}
+        self._before = set(signal.pthread_sigmask(signal.SIG_BLOCK, self._numbers))
         self._descriptor = _signalfd(self._numbers)
 
     def fileno(self) -> int:

@@ -217,6 +217,16 @@ def test_a_step_that_crashes_tells_the_signal(make_pool: MakePool) -> None:
     assert pool.run(steps.add, (1, 1)) == 2
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_p30_a_step_that_dies_of_a_real_time_signal_tells_it_too(make_pool: MakePool, is_async: bool) -> None:
+    pool = make_pool(processes=1)
+    deadly = (steps.die_of, (signal.SIGRTMIN + 6,))
+    with pytest.raises(StepDied) as died:
+        asyncio.run(asyncio.wait_for(pool.arun(*deadly), PATIENCE_S)) if is_async else pool.run(*deadly)
+    assert died.value.facts["how"] == "SIGRTMIN+6"
+    assert pool.run(steps.add, (1, 1)) == 2
+
+
 def test_a_step_may_not_allocate_more_than_its_limit(make_pool: MakePool) -> None:
     pool = make_pool(processes=1, max_memory_mib=256)
     assert pool.run(steps.hoard, (32,)) == 32 << 20
