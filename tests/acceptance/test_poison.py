@@ -15,7 +15,7 @@ from workers.process.exits import Exit
 
 THREADS = 4
 MANY = 32
-WAYS = {"SIGKILL": "SIGKILL", "SIGSEGV": "SIGSEGV", "exit": "exit code 0", "hog": "SIGKILL"}
+WAYS = {"SIGKILL": "SIGKILL", "SIGSEGV": "SIGSEGV", "exit": "exit code 0", "exit 2": "exit code 2", "hog": "SIGKILL"}
 """How a job kills its process, and what that looks like from outside."""
 
 

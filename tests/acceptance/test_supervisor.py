@@ -151,6 +151,17 @@ def test_p22_a_child_that_dies_of_a_real_time_signal_is_replaced_as_any_other(fl
     assert [(event["signal"], event["child"]) for event in exited] == [("SIGRTMIN+6", pids["1"])]
 
 
+def test_p22_a_child_whose_job_exits_with_the_code_of_a_drain_has_not_drained(fleet: FleetGrip) -> None:
+    fleet.start(forked=1)
+    pid = fleet.wait_ready()["0"]
+
+    fleet.cue("exit-forked-0")
+    fleet.wait_replaced("0", pid)
+
+    assert [(event["code"], event["jobs"]) for event in fleet.events("child.exited")] == [(0, 2)]
+    assert not fleet.events("child.drained")
+
+
 def test_a_child_that_is_drained_alone_is_replaced(fleet: FleetGrip) -> None:
     fleet.start(forked=1)
     pid = fleet.wait_ready()["0"]

@@ -1,9 +1,9 @@
 """Say against whom a death is held.
 
 A process that was asked to end, or killed for a reason of the supervisor's own, died of no job: nothing is held
-against those that ran. Else, if the supervisor killed it for one job's sake or the fatal signal came in one job's
-thread, that job alone is struck; if it was killed for the sake of one of several, those; and if nobody knows better,
-all that ran.
+against those that ran. Else, if the supervisor killed it for some jobs' sake, each of those is struck, and nobody
+beside them; if the fatal signal came in one job's thread, that job; if it was killed for the sake of one of several,
+those; and if nobody knows better, all that ran.
 """
 
 from __future__ import annotations
@@ -13,12 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from smena.records.strike import Strike, Why
-from workers.process.exits import Exit
 from workers.process.recorder import Running
 from workers.supervisor.child import SupervisedChild
 from workers.supervisor.evidence import Ended, Evidence
-
-_OF_ITS_OWN = frozenset({Exit.ENDED_NOW, Exit.PARENT_LOST, Exit.MISCONFIGURED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +28,6 @@ class Burial:
 
 def bury(child: SupervisedChild, ended: Ended, left: Evidence, host: str) -> Burial:
     """Judge a death by what it left."""
-    struck, why = _struck(child, ended, left)
     peak_kib = max(ended.peak_kib, child.memory.peak_kib)
     return Burial(
         child.orders.life,
@@ -51,28 +47,34 @@ def bury(child: SupervisedChild, ended: Ended, left: Evidence, host: str) -> Bur
                 lines=left.lines or None,
                 stack=left.fault.stack if why == "fault" and left.fault is not None else None,
             )
-            for job in struck
+            for job, why in _struck(child, ended, left)
         ],
     )
 
 
-def _struck(child: SupervisedChild, ended: Ended, left: Evidence) -> tuple[Sequence[Running], Why]:
-    culprit = child.culprit
-    if culprit is not None:
-        named = [job for job in left.running if (job.job_id, job.attempt) == (culprit.job_id, culprit.attempt)]
-        return named, culprit.why
+def _struck(child: SupervisedChild, ended: Ended, left: Evidence) -> Sequence[tuple[Running, Why]]:
+    """Return who is struck, each with the reason."""
+    if child.culprits:
+        whys = {(culprit.job_id, culprit.attempt): culprit.why for culprit in child.culprits}
+        return [(job, whys[_key(job)]) for job in left.running if _key(job) in whys]
     if child.suspects:
-        seen = {(job.job_id, job.attempt) for job in child.suspects}
-        return [job for job in left.running if (job.job_id, job.attempt) in seen], "suspected"
+        seen = {_key(job) for job in child.suspects}
+        return [(job, "suspected") for job in left.running if _key(job) in seen]
     if _in_order(child, ended):
-        return (), "suspected"
+        return []
     if len(left.blamed) == 1:
-        return left.blamed, "fault"
-    return left.blamed or left.running, "suspected"  # many on one thread: the event loop's
+        return [(left.blamed[0], "fault")]
+    return [(job, "suspected") for job in left.blamed or left.running]  # many on one thread: the event loop's
+
+
+def _key(job: Running) -> tuple[str, int]:
+    return job.job_id, job.attempt
 
 
 def _in_order(child: SupervisedChild, ended: Ended) -> bool:
-    """Say whether it ended because it was to end. A job may still exit the process, with whatever code."""
-    if child.killed:
-        return True
-    return ended.signal is None and (child.draining or ended.code in _OF_ITS_OWN)
+    """Say whether it ended because it was to end, as is known here: a job may exit with whatever code.
+
+    That goes for the codes a child has for QUIT, for a lost supervisor and for a bad setting too. Of those, only a
+    child that somebody else has sent a QUIT can have been at work; what ran there is suspected, as after a KILL.
+    """
+    return child.killed or (child.draining and ended.signal is None)

@@ -35,8 +35,8 @@ class SupervisedChild:
 
     ``nursery`` has forked it, if one did. ``relieves`` is the child whose place it is to take; ``leave_by`` is set once
     its place is no longer its own (relieved, or not wanted any more), and is the moment at which it is killed.
-    ``share`` is its own part of the limits of its lifespan. ``culprit`` is set before the child is killed for a job's
-    sake: that one job is to blame, whatever else ran. ``suspects`` is set before it is killed for one of these.
+    ``share`` is its own part of the limits of its lifespan. ``culprits`` is set before the child is killed for some
+    jobs' sake: those are to blame, whatever else ran. ``suspects`` is set before it is killed for one of these.
     """
 
     post: Post
@@ -49,7 +49,7 @@ class SupervisedChild:
     leave_by_s: float | None = None
     draining_since_s: float | None = None
     killed: bool = False
-    culprit: Culprit | None = None
+    culprits: tuple[Culprit, ...] = ()
     suspects: Sequence[Running] = ()
     share: float = 1.0
     memory: Memory = field(default_factory=Memory)
@@ -136,7 +136,7 @@ class SupervisedChild:
             case Failed(error=error):
                 self.failure = error
             case Stuck(job_id, actor, attempt, slot):
-                self.culprit = self.culprit or Culprit(job_id, actor, attempt, slot, "hard_limit")
+                self.culprits += (Culprit(job_id, actor, attempt, slot, "hard_limit"),)
             case Report(loops=loops):
                 self.report = message
                 self.loops = {name: self._seen(name, tick, now_s) for name, tick in loops.items()}

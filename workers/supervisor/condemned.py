@@ -1,8 +1,9 @@
 """Replace a child that holds a job which does not end: the new one first, then the old one has to go.
 
-A condemned child has told which job it is, takes no more work and has handed back what had not started. Its relief is
-started at once, beside whatever else is under way; when that is ready the child is asked to drain, and ends when all
-but the stuck job have, or is killed when its budget is over. One whose relief comes to nothing has to go all the same.
+A condemned child has told which job it is, and tells of others there that pass their limits. It takes no more work
+and has handed back what had not started. Its relief is started at once, beside whatever else is under way; when that
+is ready the child is asked to drain, and ends when all but the stuck jobs have, or is killed when its budget is over.
+One whose relief comes to nothing has to go all the same.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from smena.telemetry import events
 from workers.supervisor.budgets import Budgets
 from workers.supervisor.child import SupervisedChild
 from workers.supervisor.crew import Crew
+from workers.supervisor.culprit import Culprit
 from workers.supervisor.relief import Relief
 
 
@@ -34,7 +36,7 @@ class Condemned:
                 if relief.failure:
                     self._let_go(old)
         for child in self._crew.children:
-            if child.culprit is not None and not child.killed:
+            if child.culprits and not child.killed:
                 self._look_at(child)
         self._since_s = {child: since_s for child, since_s in self._since_s.items() if child in self._crew.children}
 
@@ -42,7 +44,7 @@ class Condemned:
         now = self._clock.monotonic()
         if child not in self._since_s:
             self._since_s[child] = now
-            tell(child)
+            tell(child, child.culprits[0])
         if child.leave_by_s is not None or child in self._reliefs or self._is_being_relieved(child):
             return
         nursery = self._crew.nurseries.of(child.post.role.name)
@@ -61,17 +63,15 @@ class Condemned:
             self._crew.dismiss(child, self._budgets.leave_s)
 
 
-def tell(child: SupervisedChild) -> None:
+def tell(child: SupervisedChild, culprit: Culprit) -> None:
     """Tell for whose sake the child has to go."""
-    culprit = child.culprit
-    if culprit is not None:
-        events.emit(
-            events.CHILD_CONDEMNED,
-            role=child.post.role.name,
-            post=child.post.name,
-            child=child.pid,
-            job=culprit.job_id,
-            actor=culprit.actor,
-            attempt=culprit.attempt,
-            why=culprit.why,
-        )
+    events.emit(
+        events.CHILD_CONDEMNED,
+        role=child.post.role.name,
+        post=child.post.name,
+        child=child.pid,
+        job=culprit.job_id,
+        actor=culprit.actor,
+        attempt=culprit.attempt,
+        why=culprit.why,
+    )

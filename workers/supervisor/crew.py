@@ -219,7 +219,7 @@ class Crew:
             child.nursery.reaped(ended.pid)
         _tell_exit(child, ended, left)
         if child.holds_post and not self._has_heir(child):
-            well = ended.code == Exit.DRAINED and child.ready_s is not None
+            well = _drained(child, ended) and child.ready_s is not None
             child.post.vacate(now, ended.pid, child.healthy_s(now), ended_well=well)
             self._tell_loop(child)
 
@@ -273,10 +273,15 @@ class Crew:
             )
 
 
+def _drained(child: SupervisedChild, ended: Ended) -> bool:
+    """Say whether it was asked to end and did. The code alone is no proof: a job may exit with 0 where it works."""
+    return ended.code == Exit.DRAINED and (child.draining or child.ready_s is None)
+
+
 def _tell_exit(child: SupervisedChild, ended: Ended, left: Evidence) -> None:
-    if ended.code == Exit.DRAINED:
+    if _drained(child, ended):
         events.emit(events.CHILD_DRAINED, role=child.post.role.name, post=child.post.name, child=ended.pid)
-    if ended.code == Exit.DRAINED or (not ended.pid and child.draining):
+    if _drained(child, ended) or (not ended.pid and child.draining):
         return  # it ended as it should, or was never born because a drain came first
     events.emit(
         events.CHILD_EXITED,

@@ -1,4 +1,4 @@
-"""Name the one job for whose sake a child is killed, so that nobody beside it is blamed."""
+"""Name a job for whose sake a child is killed, so that nobody beside it is blamed."""
 
 from __future__ import annotations
 

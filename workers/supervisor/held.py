@@ -43,10 +43,11 @@ class Held:
         return Standstill(child.pid, child.orders.file(child.pid, "flight"), self._heartbeat_s, self._clock)
 
     def _end(self, child: SupervisedChild, holders: Holders) -> None:
-        culprit = holders.culprit
-        if culprit is None:
+        holder = holders.culprit
+        if holder is None:
             child.suspects = holders.jobs
         else:
-            child.culprit = Culprit(culprit.job_id, culprit.actor, culprit.attempt, culprit.slot, "held_interpreter")
-            tell(child)
+            culprit = Culprit(holder.job_id, holder.actor, holder.attempt, holder.slot, "held_interpreter")
+            child.culprits += (culprit,)
+            tell(child, culprit)
         self._crew.kill(child, f"its link has not moved for {holders.still_s:.1f} s")

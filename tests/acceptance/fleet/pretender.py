@@ -1,9 +1,10 @@
 """A role that runs pretended jobs; what it does beyond that is set by `SMENA_APP_…` (see `Plan`).
 
-Files in the supervisor's state folder are its cues: ``poison-NAME`` crashes the thread of slot 1, ``let-go`` ends the
-jobs of a drain that waits for it, ``code`` is the code that a nursery loads (``broken`` cannot be loaded, with
-``fails`` in it a child cannot run, with ``boots for ever`` it is never ready). ``ran-PID`` says which code a child ran,
-``nice-PID`` how it stood back from the processor at its boot and once it was ready, ``loads-PID`` how its nursery did.
+Files in the supervisor's state folder are its cues: ``poison-NAME`` crashes the thread of slot 1, ``exit-NAME`` has it
+exit with 0, ``let-go`` ends the jobs of a drain that waits for it, ``code`` is the code that a nursery loads
+(``broken`` cannot be loaded, with ``fails`` in it a child cannot run, with ``boots for ever`` it is never ready).
+``ran-PID`` says which code a child ran, ``nice-PID`` how it stood back from the processor at its boot and once it was
+ready, ``loads-PID`` how its nursery did.
 """
 
 import ctypes
@@ -189,6 +190,9 @@ def _work(recorder: FlightRecorder, slot: int, child: Child, folder: Path) -> No
     while True:
         if slot == 1 and (folder / f"poison-{child.name}").exists():
             ctypes.string_at(0)
+        if slot == 1 and (folder / f"exit-{child.name}").exists():
+            (folder / f"exit-{child.name}").unlink()
+            os._exit(Exit.DRAINED)
         time.sleep(CUE_S)
 
 
