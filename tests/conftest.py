@@ -16,14 +16,15 @@ pytest_plugins = [
 
 
 def pytest_configure() -> None:
-    """Let fleets that tests start hear HUP, also where the suite itself was started by nohup; time no example.
+    """Let what tests start hear INT and HUP, also where the suite runs in the background; time no example.
 
     How long an example takes, or its making, says how busy the machine is, and nothing of the property.
     """
     settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("untimed")
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
 
 
 @pytest.hookimpl(trylast=True)
