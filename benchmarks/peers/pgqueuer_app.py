@@ -49,7 +49,9 @@ async def _opened(count: int) -> None:
 
 
 async def _prepared() -> None:
-    await Queries(AsyncpgDriver(await _connection())).install()
+    queries = Queries(AsyncpgDriver(await _connection()))
+    if not await queries.has_table("pgqueuer"):  # each trial prepares
+        await queries.install()
     tell(left=LEFT, done=DONE, forget=FORGET)
 
 
