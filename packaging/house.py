@@ -40,6 +40,8 @@ class Command(NamedTuple):
 
     summary: str
     run: Callable[[list[str]], int]
+    passes_on: bool = True
+    """Whether its arguments go to a program with a help of its own."""
 
 
 def main(arguments: list[str]) -> int:
@@ -50,6 +52,9 @@ def main(arguments: list[str]) -> int:
     if command is None:
         print(f"there is no command {arguments[0]!r}", file=sys.stderr)
         return _print_commands(2)
+    if not command.passes_on and arguments[1:] in (["-h"], ["--help"]):
+        print(f"./run {arguments[0]}: {command.summary}")
+        return 0
     try:
         return command.run(arguments[1:])
     except Refused as refusal:
@@ -173,15 +178,19 @@ def clean(arguments: list[str]) -> int:
 COMMANDS: Final = {
     "demo": Command("process a shop's sales on a real fleet, kill a worker meanwhile, and judge the result", demo),
     "test": Command("run the tests (arguments go to pytest)", test),
-    "check": Command("lint, format, types and import floors; --proofs: each guard is missed when taken out", check),
+    "check": Command(
+        "lint, format, types and import floors; --proofs [NAME…]: each guard is missed when taken out",
+        check,
+        passes_on=False,
+    ),
     "bench": Command("measure beside others: drain, publish, latency, outbox, once, cpu, claims, partitions", bench),
     "drill": Command(
         "make faults on purpose and judge what was lost or doubled: list, NAME…, --all, --controls, settle", drill
     ),
     "local": Command("private RabbitMQ, PostgreSQL and Valkey: up, down, status, env", local),
-    "build": Command("build the wheels smena and smena-fleet into dist/", build),
-    "shell": Command("a shell with the services up and their addresses set", shell),
-    "clean": Command("stop the services and remove .venv, .smena, dist and caches", clean),
+    "build": Command("build the wheels smena and smena-fleet into dist/", build, passes_on=False),
+    "shell": Command("a shell with the services up and their addresses set", shell, passes_on=False),
+    "clean": Command("stop the services and remove .venv, .smena, dist and caches", clean, passes_on=False),
 }
 
 

@@ -36,6 +36,12 @@ def test_an_unknown_command_lists_the_known_ones() -> None:
     assert "demo" in done.stderr
 
 
+@pytest.mark.parametrize("command", ["check", "build", "shell", "clean"])
+def test_help_of_a_command_that_starts_no_program_is_what_it_does(command: str, house: ModuleType) -> None:
+    done = subprocess.run([ROOT / "run", command, "--help"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"./run {command}: {house.COMMANDS[command].summary}\n"
+
+
 def test_without_a_new_enough_python_one_sentence_says_what_to_install(tmp_path: Path) -> None:
     for tool in ("sh", "dirname"):
         (tmp_path / tool).symlink_to(str(shutil.which(tool)))
