@@ -78,6 +78,11 @@ class _Stored(msgspec.Struct):
 def begin(connection: psycopg.Connection[Any], group: str, partitions: int) -> None:
     """Make the rows of a group and of its leases, where they are not there yet."""
     connection.execute(_BEGIN, {"group": group, "partitions": partitions})
+    add_leases(connection, group, partitions)
+
+
+def add_leases(connection: psycopg.Connection[Any], group: str, partitions: int) -> None:
+    """Make the rows by which partitions are owned, where they are not there yet; they are never removed."""
     connection.execute(_LEASES, {"names": [lease_name(group, partition) for partition in range(partitions)]})
 
 

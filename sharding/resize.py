@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import psycopg
 
+from sharding import plans
+
 _LIVING: Final = b"""
 SELECT count(*) FROM smena.members
 WHERE group_name = %(group)s AND expires_at > clock_timestamp() - make_interval(secs => %(silent_s)s)
@@ -23,12 +25,20 @@ UPDATE smena.partition_groups SET partitions = %(partitions)s, plan = NULL, gene
 WHERE name = %(group)s
 """
 _COUNT: Final = b"SELECT partitions FROM smena.partition_groups WHERE name = %(group)s FOR UPDATE"
+_MOST: Final = b"SELECT count(*) FROM smena.leases WHERE starts_with(name, %(lease)s)"
+"""Leases are made for all partitions of a group, and stay where it comes to have fewer."""
 
 
 def partitions_of(connection: psycopg.Connection[Any], group: str) -> int | None:
     """Return the group's number of partitions and lock it, so that no plan is made meanwhile; None if it has none."""
     row = connection.execute(_COUNT, {"group": group}).fetchone()
     return None if row is None else int(row[0])
+
+
+def most_ever(connection: psycopg.Connection[Any], group: str) -> int:
+    """Return the largest number of partitions that the group has had: senders may still have it."""
+    row = connection.execute(_MOST, {"lease": f"partition:{group}:"}).fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def at_work(connection: psycopg.Connection[Any], group: str, silent_s: float) -> int:
@@ -42,5 +52,6 @@ def at_work(connection: psycopg.Connection[Any], group: str, silent_s: float) ->
 
 
 def resize(connection: psycopg.Connection[Any], group: str, partitions: int) -> None:
-    """Give the group another number of partitions, and no plan."""
+    """Give the group another number of partitions, each with its lease, and no plan."""
     connection.execute(_RESIZE, {"group": group, "partitions": partitions})
+    plans.add_leases(connection, group, partitions)

@@ -44,11 +44,52 @@ def test_an_empty_group_that_nobody_works_gets_another_number(database_url: str)
     assert len(plan.owners) == 8
 
 
-def test_nothing_is_changed_while_a_message_lies_in_a_partition(broker: BrokerView) -> None:
-    for queue in work_queue(broker.prefix, "stock.p01"):
+def put(broker: BrokerView, partition: str) -> None:
+    for queue in work_queue(broker.prefix, partition):
         broker.channel.queue_declare(queue.name, durable=True, arguments=dict(queue.arguments))  # type: ignore[union-attr]
     broker.channel.confirm_delivery()
-    broker.put("", names.work_queue(broker.prefix, "stock.p01"), b"{}")
+    broker.put("", names.work_queue(broker.prefix, partition), b"{}")
+
+
+def doctor() -> tuple[int, str]:
+    ended = CliRunner().invoke(main, ["doctor"])
+    return ended.exit_code, ended.output
+
+
+def test_the_number_that_it_has_is_no_change() -> None:
+    assert resize(4) == (0, "stock has 4 partitions already\n")
+
+
+def test_what_was_sent_to_partitions_that_are_no_more_is_told_of_and_worked_when_they_are_again(
+    broker: BrokerView,
+) -> None:
+    broker.knows(names.address("stock", 5))
+    assert resize(8)[0] == resize(4)[0] == 0
+    assert doctor() == (0, "nothing to complain of\n")
+    put(broker, "stock.p05")  # by a sender that has missed it
+    status, told = doctor()
+    assert (status, f"nobody works 1 in {broker.prefix}.stock.p05" in told, "resize stock 8" in told) == (1, True, True)
+    assert "keeps its 4 partitions, for there are 1 messages" in resize(2)[1]
+    assert "keeps its 4 partitions, for there are 1 messages" in resize(5)[1]
+    assert resize(8)[0] == 0
+    assert doctor() == (0, "nothing to complain of\n")
+
+
+def test_the_doctor_tells_of_partitions_without_an_owner_where_there_are_members(database_url: str) -> None:
+    with psycopg.connect(database_url) as connection:
+        members.beat(connection, "stock", "one", "worker-0", 60)
+        view = plans.look(connection, "stock")
+        assert view is not None
+        plans.settle(connection, view)
+    assert doctor() == (0, "nothing to complain of\n")  # it was planned just now
+    with psycopg.connect(database_url) as connection:
+        connection.execute("UPDATE smena.partition_groups SET planned_at = now() - interval '1 h'")
+    status, told = doctor()
+    assert (status, "4 of the 4 partitions of stock have no owner, though it has 1 member" in told) == (1, True)
+
+
+def test_nothing_is_changed_while_a_message_lies_in_a_partition(broker: BrokerView) -> None:
+    put(broker, "stock.p01")
     status, told = resize(8)
     assert status == 1
     assert "keeps its 4 partitions, for there are 1 messages" in told

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 
@@ -74,13 +74,22 @@ def resize(queue: str, partitions: int) -> None:
 
     It changes nothing as long as anything is left, and says what. The way: stop what sends to the queue, let its
     workers empty it, stop them, run this, start workers and senders with the new number.
+
+    Messages of senders that still have a larger number, in partitions that there were once, do not stand in the way of
+    growing to where they are.
     """
     settings = load()
     with _database(settings) as database, closing(database.connect()) as connection, connection:
         was = resizing.partitions_of(connection, queue)
         if was is None:
             raise click.ClickException(f"no worker has ever worked an ordered queue {queue}")
-        left = {name: count for name, count in _left(settings, database, queue, max(was, partitions)).items() if count}
+        if partitions == was:
+            click.echo(f"{queue} has {was} partitions already")
+            return
+        bound = max(was, partitions, resizing.most_ever(connection, queue))
+        stray = range(was, partitions)  # nobody has worked what lies there: it becomes work
+        places = [names.address(queue, number) for number in range(bound) if number not in stray]
+        left = {name: count for name, count in _left(settings, database, queue, places).items() if count}
         if left:
             told = ", ".join(f"{count} {name}" for name, count in left.items())
             raise click.ClickException(f"{queue} keeps its {was} partitions, for there are {told}")
@@ -92,10 +101,11 @@ def resize(queue: str, partitions: int) -> None:
     click.echo(f"{queue} has {partitions} partitions, and had {was}; start workers and senders that declare them")
 
 
-def _left(settings: Settings, database: Database, queue: str, partitions: int) -> dict[str, int]:
-    """Return what is still in the queue, wherever it is."""
-    places = [names.work_queue(settings.amqp.prefix, place) for place in names.addresses([queue], {queue: partitions})]
-    stands = stands_once(settings.amqp, places).values()
+def _left(settings: Settings, database: Database, queue: str, places: Sequence[str]) -> dict[str, int]:
+    """Return what is still in the queue, in these places of the broker or in a table."""
+    stands = stands_once(
+        settings.amqp, [names.work_queue(settings.amqp.prefix, one) for one in (queue, *places)]
+    ).values()
     return {
         "messages": sum(stand.ready for stand in stands),
         "consumers": sum(stand.consumers for stand in stands),  # a worker that is frozen has messages in hand

@@ -10,6 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from sharding.partitions import Partitions
+from sharding.resize import resize
 from smena.clock import SYSTEM, Deadline
 from smena.settings.groups import Database as DatabaseSettings
 from smena.store.database import Database
@@ -199,6 +200,15 @@ def test_a_group_that_is_cut_otherwise_is_not_worked(join: Join) -> None:
     off()
     assert told[0].fields == {"group": "stock", "declared": 2 * COUNT, "found": COUNT}
     assert second.owns() == set()
+
+
+def test_a_group_that_comes_to_have_more_or_fewer_partitions_is_owned_whole(join: Join, database: Database) -> None:
+    for owner, count in (("a", COUNT), ("b", 2 * COUNT), ("c", COUNT), ("d", 2 * COUNT)):
+        with closing(database.connect()) as connection, connection:
+            resize(connection, "stock", count)  # of the group that the first member begins, nothing
+        member = join(owner, count=count)
+        eventually(lambda: member.owns() == set(range(count)))  # noqa: B023 - it is called in this round
+        assert member.leave()
 
 
 def test_a_tenant_that_fails_gets_the_partition_anew(join: Join, failures: list[str]) -> None:
