@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from smena.amqp import names
 from smena.job import Job
 from tests.acceptance.fleet.real import RealFleet
-from tests.acceptance.jobs import ordered
+from tests.acceptance.jobs import ordered, wider
 from tests.fixtures.eventually import eventually
 from tests.fixtures.fix_broker import BrokerView
 from workers.cli import main
@@ -27,8 +27,8 @@ def fleet(real_fleet: RealFleet, broker: BrokerView) -> RealFleet:
     return real_fleet
 
 
-def up(fleet: RealFleet, processes: int = 2, **settings: object) -> None:
-    fleet.up(roles="worker,archivist", processes=processes, books=ordered.__name__, partitions_lease_s=3, **settings)
+def up(fleet: RealFleet, processes: int = 2, books: str = ordered.__name__, **settings: object) -> None:
+    fleet.up(roles="worker,archivist", processes=processes, books=books, partitions_lease_s=3, **settings)
     fleet.wait_ready_workers(processes)
 
 
@@ -103,8 +103,27 @@ def test_a_partition_that_was_full_goes_on_when_an_operator_has_emptied_it(fleet
     eventually(lambda: moves(fleet) == {"blocked": [1, 2]})
 
 
+def test_a_queue_with_more_partitions_works_all_of_them_and_each_key_goes_on_where_it_was(
+    fleet: RealFleet, broker: BrokerView
+) -> None:
+    broker.knows(*(names.address("ordered", partition) for partition in range(4, 8)))
+    up(fleet, processes=1)
+    fleet.send(*(ordered.move.message(key, number) for number in range(3) for key in KEYS))
+    eventually(lambda: count(fleet) == 3 * len(KEYS))
+    fleet.signal(signal.SIGTERM)
+    assert fleet.exit_code() == 0
+
+    eventually(lambda: "and had 4" in operate(fleet, "resize", "ordered", "8"))
+
+    fleet.send(*(wider.move.message(key, number) for number in range(3, 6) for key in KEYS))
+    up(fleet, processes=1, books=wider.__name__)
+    eventually(lambda: count(fleet) == 6 * len(KEYS))
+    assert moves(fleet) == {key: list(range(6)) for key in KEYS}
+    assert {job.partition for job in (wider.move.message(key, 0) for key in KEYS)} - set(range(4))
+
+
 def operate(fleet: RealFleet, *command: str) -> str:
-    environment = {"SMENA_DATABASE_URL": fleet.database_url}
+    environment = {"SMENA_DATABASE_URL": fleet.database_url, **fleet.broker_settings()}
     ended = CliRunner().invoke(main, ["partition", *command], env=environment)
     assert ended.exit_code == 0, ended.output
     return ended.output

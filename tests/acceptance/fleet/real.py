@@ -40,8 +40,7 @@ class RealFleet(FleetGrip):
     def up(self, *options: str, roles: str = "worker", processes: int = 1, **settings: object) -> None:
         """Start the fleet; ``settings`` are environment names without `SMENA_`, in lower case."""
         env = {
-            "SMENA_AMQP_URL": ",".join(url.get_secret_value() for url in self._amqp.urls),
-            "SMENA_AMQP_PREFIX": self._amqp.prefix,
+            **self.broker_settings(),
             "SMENA_BOOKS": book.__name__,
             "SMENA_WORKER_THREADS": "4",
             "SMENA_WORKER_PROCESSES": str(processes),
@@ -61,6 +60,13 @@ class RealFleet(FleetGrip):
                 stderr=errors,
                 start_new_session=True,
             )
+
+    def broker_settings(self) -> dict[str, str]:
+        """Return the environment by which a process finds the test's queues."""
+        return {
+            "SMENA_AMQP_URL": ",".join(url.get_secret_value() for url in self._amqp.urls),
+            "SMENA_AMQP_PREFIX": self._amqp.prefix,
+        }
 
     def wait_ready_workers(self, count: int) -> dict[str, int]:
         """Wait until that many workers are ready; return their pids by post."""

@@ -21,7 +21,8 @@ class Broken(Permanent):
     code = "broken"
 
 
-def _move(ctx: Context, session: Session, key: str, number: int) -> None:
+def note(ctx: Context, session: Session, key: str, number: int) -> None:
+    """Write down that a move took effect."""
     session.execute(_MOVE, {"key": key, "number": number, "attempt": ctx.attempt, "pid": os.getpid()})
 
 
@@ -31,7 +32,7 @@ def move(ctx: Context, session: Session, /, key: str, number: int, fails: int = 
     time.sleep(takes_s)
     if ctx.attempt <= fails:
         raise Transient("not yet")
-    _move(ctx, session, key, number)
+    note(ctx, session, key, number)
 
 
 @book.actor(queue="ordered", partition_by=lambda key: key, partitions=4)
