@@ -215,6 +215,33 @@ def test_the_command_prints_addresses_that_a_shell_can_take(root: Path) -> None:
     ]
 
 
+def test_an_address_of_ones_own_service_gives_nothing_and_anothers_is_left_alone(
+    local: LocalServices, root: Path
+) -> None:
+    local.valkey.start()
+    pid = local.valkey.pid
+    others = {
+        "SMENA_AMQP_URL": "amqp://guest:guest@127.0.0.1:1/%2F",
+        "SMENA_DATABASE_URL": "postgresql://127.0.0.1:1/smena",
+    }
+    shell = {name: value for name, value in os.environ.items() if not name.startswith("SMENA_")}
+    shell |= {"SMENA_LOCAL_DIR": str(root), "SMENA_REDIS_URL": local.valkey.url} | others
+
+    def told(verb: str) -> list[str]:
+        command = [sys.executable, "-m", "workers.cli", "local", verb]
+        return subprocess.run(command, env=shell, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    assert told("status")[-1].split() == ["valkey", "up", "pid", str(pid), local.valkey.url]
+    assert told("up")[0] == "all was up already"
+    assert [name for name in processes_in(root) if name.startswith("valkey")] == [f"valkey-server {pid}"]
+    assert told("down") == [
+        f"stopped valkey; data stays in {root}",
+        f"rabbitmq is left alone: SMENA_AMQP_URL names another than that of {root}",
+        f"postgresql is left alone: SMENA_DATABASE_URL names another than that of {root}",
+    ]
+    assert processes_in(root) == []
+
+
 def test_down_finds_every_set_of_services_below_a_folder_and_says_what_it_stopped(root: Path) -> None:
     sets = [root / "demo" / "services", root]
     for folder in sets:

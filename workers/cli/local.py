@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from smena.errors import SmenaError
-from workers.local.services import LocalServices, ServiceStatus, found_below
+from workers.local.services import VARIABLES, LocalServices, ServiceStatus, found_below
 
 _FOLDER: Final = "SMENA_LOCAL_DIR"
 
@@ -17,7 +17,8 @@ def local() -> None:
     """Start and stop private RabbitMQ, PostgreSQL and Valkey.
 
     They live below .smena of the working directory, or below SMENA_LOCAL_DIR, on free loopback ports. A service whose
-    address is given (SMENA_AMQP_URL, SMENA_DATABASE_URL, SMENA_REDIS_URL) is used as it is.
+    address is given (SMENA_AMQP_URL, SMENA_DATABASE_URL, SMENA_REDIS_URL) is used as it is, unless the address is that
+    of a service that lives there.
     """
 
 
@@ -43,7 +44,9 @@ def down() -> None:
         stopped = services.down()
     except SmenaError as error:
         raise click.ClickException(str(error)) from error
-    click.echo(f"stopped {', '.join(stopped)}; data stays in {services.root}" if stopped else "nothing ran")
+    click.echo(f"stopped {', '.join(stopped)}; data stays in {services.root}" if stopped else "nothing of ours ran")
+    for name in services.given:
+        click.echo(f"{name} is left alone: {VARIABLES[name]} names another than that of {services.root}")
     for root in found_below(services.root):
         if root != services.root and any(one.pid for one in LocalServices(root, environ={}).status()):
             click.echo(f"others run in {root}: SMENA_LOCAL_DIR={root} smena local down")

@@ -1,7 +1,8 @@
 """The three private services of a checkout, together.
 
-What is given by its address in the environment is used as it is and never started, stopped or killed. `up` holds a
-lock on the folder, so that two that are called at once start everything once.
+What is given by its address in the environment is used as it is and never started, stopped or killed. The address of
+a service of this folder gives nothing: who put `env` into the environment still owns the service. `up` holds a lock on
+the folder, so that two that are called at once start everything once.
 """
 
 import fcntl
@@ -66,25 +67,30 @@ class LocalServices:
     def __init__(self, root: Path, environ: Mapping[str, str] = os.environ, *, durable: bool = True) -> None:
         self.root: Final = root.absolute()
         self._durable: Final = durable
-        self._given: Final = {name: environ[key] for name, key in VARIABLES.items() if environ.get(key)}
+        self._named: Final = {name: environ[key] for name, key in VARIABLES.items() if environ.get(key)}
+
+    @cached_property
+    def given(self) -> Mapping[str, str]:
+        """Return the addresses, by service, that the environment gives of other services than this folder's."""
+        return {name: url for name, url in self._named.items() if not self._is_ours(name, url)}
 
     @cached_property
     def rabbitmq(self) -> RabbitMQ | RabbitMQContainer:
         """Return the broker; raises `NotOurs` when its address was given."""
         self._refuse_given("rabbitmq")
-        return choose_rabbitmq(self.root)
+        return self._rabbitmq
 
     @cached_property
     def postgresql(self) -> PostgreSQL:
         """Return the database server; raises `NotOurs` when its address was given."""
         self._refuse_given("postgresql")
-        return PostgreSQL(self.root / "postgresql", durable=self._durable)
+        return self._postgresql
 
     @cached_property
     def valkey(self) -> Valkey:
         """Return the cache; raises `NotOurs` when its address was given."""
         self._refuse_given("valkey")
-        return Valkey(self.root / "valkey")
+        return self._valkey
 
     @cached_property
     def cluster(self) -> Cluster:
@@ -107,7 +113,7 @@ class LocalServices:
             services = self._ours()
             running = [service.name for service in services if service.pid is not None]
             _all_at_once([service.stop for service in services])
-            if "rabbitmq" not in self._given:
+            if "rabbitmq" not in self.given:
                 self.cluster.down()
             return running
 
@@ -117,11 +123,11 @@ class LocalServices:
 
     def env(self) -> dict[str, str]:
         """Return the addresses as settings in the environment; they hold once `up` has returned."""
-        return {variable: self._given.get(name) or self._service(name).url for name, variable in VARIABLES.items()}
+        return {variable: self.given.get(name) or self._service(name).url for name, variable in VARIABLES.items()}
 
     def _status(self, name: str) -> ServiceStatus:
-        if name in self._given:
-            return ServiceStatus(name, self._given[name], ours=False, pid=None, ready=True)
+        if name in self.given:
+            return ServiceStatus(name, self.given[name], ours=False, pid=None, ready=True)
         service = self._service(name)
         ready = service.ready()
         pages = service.pages() if ready else {}
@@ -132,10 +138,26 @@ class LocalServices:
         return service
 
     def _ours(self) -> list[Service]:
-        return [self._service(name) for name in VARIABLES if name not in self._given]
+        return [self._service(name) for name in VARIABLES if name not in self.given]
+
+    @cached_property
+    def _rabbitmq(self) -> RabbitMQ | RabbitMQContainer:
+        return choose_rabbitmq(self.root)
+
+    @cached_property
+    def _postgresql(self) -> PostgreSQL:
+        return PostgreSQL(self.root / "postgresql", durable=self._durable)
+
+    @cached_property
+    def _valkey(self) -> Valkey:
+        return Valkey(self.root / "valkey")
+
+    def _is_ours(self, name: str, url: str) -> bool:
+        service: Service = getattr(self, f"_{name}")
+        return bool(service.ports) and service.url == url  # a folder without ports has had no service yet
 
     def _refuse_given(self, name: str) -> None:
-        if name in self._given:
+        if name in self.given:
             raise NotOurs(f"{name} was given by {VARIABLES[name]}")
 
     @contextmanager
