@@ -22,7 +22,7 @@ _STANDS: Final = """
 SELECT b.id, b.key, b.actor, b.queue, b.per, b.mode, b.state, b.total, coalesce(d.dead, 0) AS dead,
        coalesce(s.left, 0) - coalesce(m.marked, 0) AS left, coalesce(s.held, 0) AS held,
        coalesce(s.waiting, 0) AS waiting, b.opened_at, b.ended_at,
-       CAST(extract(epoch FROM coalesce(b.ended_at, clock_timestamp()) - b.opened_at) AS float8) AS seconds
+       CAST(extract(epoch FROM coalesce(b.ended_at, clock_timestamp()) - b.opened_at) AS float8) AS seconds, b.epoch
 FROM smena.batches AS b
 LEFT JOIN LATERAL (
     SELECT CAST(sum(last - first + 1) AS bigint) AS left,
@@ -79,6 +79,7 @@ class Progress:
     opened_at: datetime
     ended_at: datetime | None
     seconds: float
+    epoch: int
 
     @property
     def done(self) -> int:
@@ -86,16 +87,19 @@ class Progress:
         return self.total - self.left - self.dead
 
     @property
-    def rate(self) -> float:
-        """Return the items settled in a second, on the average since the batch was opened."""
-        return (self.done + self.dead) / self.seconds if self.seconds > 0 else 0.0
+    def rate(self) -> float | None:
+        """Return the items settled in a second, on the average since it was opened; None once it stood still between.
+
+        It did where it is paused or cancelled, or was taken up again (`resume`, `retry`); how long is not kept.
+        """
+        if self.epoch > 1 or self.state not in ("running", "complete") or self.seconds <= 0:
+            return None
+        return (self.done + self.dead) / self.seconds
 
     @property
     def eta_s(self) -> float | None:
         """Return the seconds that are left at that rate; None where nobody can know."""
-        if self.state != "running" or self.rate == 0:
-            return None
-        return self.left / self.rate
+        return self.left / self.rate if self.state == "running" and self.rate else None
 
 
 @dataclass(frozen=True, slots=True)

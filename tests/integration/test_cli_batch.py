@@ -83,8 +83,10 @@ def test_a_batch_is_submitted_from_a_file_or_a_query_and_steered(database: Datab
     assert "no good" in run("batch", "items", which).output
     ended = run("batch", "status", which)
     assert (ended.exit_code, "19 of 20 done, 1 dead" in ended.output) == (1, True)
-    assert run("batch", "retry", which).output == "1 items are taken up again\n"
+    assert run("batch", "retry", which).output == "1 item is taken up again\n"
     assert run("batch", "retry", which).output == "no item of it is dead\n"
+    assert "items/s" not in run("batch", "status", which).output
+    assert told("batch", "status", which)["rate"] is None
     assert "cancelled" in run("batch", "cancel", which).output
     assert told("batch", "status", which, "--watch")["state"] == "cancelled"
 

@@ -96,7 +96,7 @@ def submit(
         )
         if not as_json:
             told = "opened" if opened.is_new else "there was already"
-            click.echo(f"{told} batch {opened.id} of {opened.total} items")
+            click.echo(f"{told} batch {opened.id} of {opened.total} item{'' if opened.total == 1 else 's'}")
         stands = _tell(database, opened.id, watch=watch, as_json=as_json)
     click.get_current_context().exit(1 if watch and stands.dead else 0)
 
@@ -154,7 +154,8 @@ def retry(batch_id: int) -> None:
     """Take its dead items up again, from their first attempt; it runs then, also if it was paused or cancelled."""
     with _database() as database:
         count = _done(database, lambda session: batches.retry(session, batch_id))
-    click.echo(f"{count} items are taken up again" if count else "no item of it is dead")
+    told = "1 item is" if count == 1 else f"{count} items are"
+    click.echo(f"{told} taken up again" if count else "no item of it is dead")
 
 
 @batch.command()
@@ -219,7 +220,8 @@ def _status(database: Database, batch_id: int) -> batches.Progress:
 
 
 def _facts(stands: batches.Progress) -> dict[str, Any]:
-    return asdict(stands) | {"done": stands.done, "rate": round(stands.rate, 1), "eta_s": stands.eta_s}
+    rate = None if stands.rate is None else round(stands.rate, 1)
+    return asdict(stands) | {"done": stands.done, "rate": rate, "eta_s": stands.eta_s}
 
 
 def _line(stands: batches.Progress) -> str:
@@ -231,7 +233,7 @@ def _line(stands: batches.Progress) -> str:
         f"{stands.left} left",
         f"{stands.held} in hand" if stands.held else "",
         f"{stands.waiting} wait for a retry" if stands.waiting else "",
-        f"{stands.rate:,.0f} items/s",
+        "" if stands.rate is None else f"{stands.rate:,.0f} items/s",
         "" if stands.eta_s is None else f"about {stands.eta_s:,.0f} s to go",
     ]
     return ", ".join(part for part in parts if part)

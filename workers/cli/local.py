@@ -44,7 +44,7 @@ def down() -> None:
         stopped = services.down()
     except SmenaError as error:
         raise click.ClickException(str(error)) from error
-    click.echo(f"stopped {', '.join(stopped)}; data stays in {services.root}" if stopped else "nothing of ours ran")
+    click.echo(f"stopped {', '.join(stopped)}; data stays in {services.root}" if stopped else f"nothing ran in {services.root}")
     for name in services.given:
         click.echo(f"{name} is left alone: {VARIABLES[name]} names another than that of {services.root}")
     for root in found_below(services.root):

@@ -370,6 +370,27 @@ def test_nobody_takes_of_a_batch_that_is_paused_or_cancelled_until_it_is_resumed
         assert progress.complete(connection, batch) is None
 
 
+def test_a_batch_that_stood_still_between_has_no_rate(database: Database) -> None:
+    batch = opened(database, range(10))
+    finish_all(database, batch, dead=(7,))
+    with database.transaction() as connection:
+        assert progress.complete(connection, batch)
+        assert batches.status(connection, batch).rate
+        batches.retry(connection, batch)
+        going = batches.status(connection, batch)
+        assert (going.rate, going.eta_s) == (None, None)
+    finish_all(database, batch, epoch=2)
+    with database.transaction() as connection:
+        assert progress.complete(connection, batch)
+        assert batches.status(connection, batch).rate is None
+
+    rested = opened(database, range(10))
+    with database.transaction() as connection:
+        assert batches.status(connection, rested).rate is not None
+        batches.pause(connection, rested)
+        assert batches.status(connection, rested).rate is None
+
+
 def test_progress_counts_what_was_committed_item_by_item(database: Database) -> None:
     batch = opened(database, range(10))
     claim = take(database, batch)
@@ -379,7 +400,7 @@ def test_progress_counts_what_was_committed_item_by_item(database: Database) -> 
         session.commit()
         stands = batches.status(session, batch)
     assert (stands.done, stands.left, stands.held) == (1, 9, 10)
-    assert stands.rate > 0
+    assert stands.rate
     assert stands.eta_s is not None
     assert numbers(database, batch, "done") == [0]
 
