@@ -9,15 +9,25 @@ from typing import TypeVar
 import click
 
 from smena import settings as sources
-from smena.amqp.names import addresses
+from smena.amqp.names import addresses, check_address
 from smena.book import load_books
-from smena.errors import SmenaError
+from smena.errors import Misconfigured, SmenaError
 from smena.keyspace import MOST_PARTITIONS
 from smena.settings import Settings
 from workers.broker.topology_check import compare_once, declare_once
 from workers.wiring.user_path import open_user_path
 
 T = TypeVar("T")
+
+
+def _checked(_context: click.Context, _parameter: click.Parameter, queues: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse what can be no queue's name as one of what was typed: the process is configured well."""
+    for queue in queues:
+        try:
+            check_address(queue)
+        except Misconfigured as refusal:
+            raise click.BadParameter(f"{refusal.detail}: {queue!r}") from refusal
+    return queues
 
 
 @click.group()
@@ -27,7 +37,7 @@ def topology() -> None:
 
 
 @topology.command()
-@click.argument("queues", nargs=-1, required=True)
+@click.argument("queues", nargs=-1, required=True, callback=_checked)
 @click.option(
     "--partitions", type=click.IntRange(1, MOST_PARTITIONS), help="They are ordered queues, cut into so many."
 )
@@ -43,7 +53,7 @@ def declare(queues: tuple[str, ...], partitions: int | None) -> None:
 
 
 @topology.command()
-@click.argument("queues", nargs=-1)
+@click.argument("queues", nargs=-1, callback=_checked)
 @click.option("--management", metavar="URL", help="The management API (default: same host and login, port 15672).")
 def diff(queues: tuple[str, ...], management: str | None) -> None:
     """Compare what is declared with what is on the broker; exit status 1 when something differs.

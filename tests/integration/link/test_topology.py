@@ -82,8 +82,15 @@ def test_the_commands_declare_and_compare(
     differs = run(main, ["topology", "diff", queue])
     assert differs.exit_code == 1
     assert f"differs  {work}" in differs.output
-    refused = run(main, ["topology", "declare", "not*good"])
-    assert refused.exit_code == 1
+
+
+@pytest.mark.parametrize("command", ["declare", "diff"])
+@pytest.mark.parametrize(("name", "why"), [("a b", "1 to 127 letters"), ("mail.dead", "one of Smena's own")])
+def test_what_can_be_no_queues_name_is_wrong_usage(command: str, name: str, why: str) -> None:
+    refused = CliRunner().invoke(main, ["topology", command, name])
+    assert refused.exit_code == 2
+    assert why in refused.output
+    assert "configured" not in refused.output
 
 
 def test_every_queue_is_held_for_ever_and_dead_letters_have_somewhere_to_go() -> None:
