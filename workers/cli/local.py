@@ -44,7 +44,8 @@ def down() -> None:
         stopped = services.down()
     except SmenaError as error:
         raise click.ClickException(str(error)) from error
-    click.echo(f"stopped {', '.join(stopped)}; data stays in {services.root}" if stopped else f"nothing ran in {services.root}")
+    told = f"stopped {', '.join(stopped)}; data stays" if stopped else "nothing ran"
+    click.echo(f"{told} in {services.root}")
     for name in services.given:
         click.echo(f"{name} is left alone: {VARIABLES[name]} names another than that of {services.root}")
     for root in found_below(services.root):
