@@ -50,7 +50,7 @@ def list_schedules() -> None:
         policies = f"misfire={wanted.misfire} overlap={wanted.overlap}"
         click.echo(f"{wanted.name:<28}{_next_of(one):<22}{wanted.spec:<36}{policies}  {wanted.actor}")
     if not kept:
-        click.echo("no schedules; a running scheduler writes those of the loaded books")
+        click.echo("no schedules; the scheduler that leads (`smena leader list`) writes those of the books it loads")
     for line in own:
         click.echo(line)
 
