@@ -27,7 +27,7 @@ from smena.timetable.errand import AT, Errand
 
 
 class NoSuchErrand(Refused):
-    """No loaded book declares work under this key."""
+    """No loaded book has work of this key that is done once."""
 
     code = "no_such_errand"
 

@@ -133,4 +133,5 @@ def test_an_operator_sees_and_runs_it(database: Database, database_url: str, mon
     assert CliRunner().invoke(once, ["first-import"]).exit_code == 1
     Endings(database).done(jobs(database, "hourly.first_import"))
     assert "done" in CliRunner().invoke(once, []).output
-    assert CliRunner().invoke(once, ["nothing"]).exit_code == 1
+    guessed = CliRunner().invoke(once, ["list"])
+    assert (guessed.exit_code, "`smena once` alone lists those there are: key='list'" in guessed.output) == (1, True)

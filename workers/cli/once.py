@@ -49,4 +49,5 @@ def _run(errands: Errands, declared: list[Declared], key: str) -> None:
         if one.key == key:
             click.echo(f"{key} runs as job {errands.run(one).job_id}")
             return
-    raise NoSuchErrand(errand=key)
+    declared_at = "a key is the first argument of `@book.once_per_deploy`; `smena once` alone lists those there are"
+    raise NoSuchErrand(declared_at, key=repr(key))
