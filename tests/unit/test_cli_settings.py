@@ -44,6 +44,13 @@ def test_the_table_names_groups_and_sources() -> None:
     assert any(line.split() == ["worker.processes", "3", "processes", "smena.toml"] for line in lines)
 
 
+def test_one_of_a_unit_is_no_plural() -> None:
+    Path("smena.toml").write_text("[worker]\nprocesses = 1\nthreads = 1\ndrain_s = 1\n[pool]\nnice = 1\n")
+    told = run("settings").stdout
+    for key, words in {"worker.processes": "1 process", "worker.threads": "1 thread", "worker.drain_s": "1 s"}.items():
+        assert any(line.split()[:3] == [key, *words.split()] for line in told.splitlines()), told
+
+
 def test_wrong_settings_are_named_and_end_with_the_exit_status_of_a_misconfigured_process() -> None:
     ended = run("settings", SMENA_WORKER_THREAD="4")
     assert ended.exit_code == 2

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from smena.settings import Examined, examine
 from smena.settings.listing import Line, lines
+
+_PLURAL: Final = re.compile(r"(?<=ss)es\b|(?<=[a-z])s\b")
 
 
 def sources(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -49,10 +52,17 @@ def _json(table: Sequence[Line]) -> str:
 
 
 def _text(table: Sequence[Line]) -> str:
-    shown = [(line, line.value + (f" {line.unit}" if line.unit and line.value else "")) for line in table]
+    shown = [(line, _measured(line)) for line in table]
     wide = min(max(len(value) for _, value in shown), 60)
     blocks = []
     for group, members in groupby(shown, key=lambda pair: pair[0].key.rpartition(".")[0]):
         rows = [f"  {line.key:<32} {value or '-':<{wide}}  {line.source}" for line, value in members]
         blocks.append("\n".join([f"[{group}]" if group else "", *rows]).lstrip("\n"))
     return "\n\n".join(blocks)
+
+
+def _measured(line: Line) -> str:
+    """Return the value with its unit, one of which is no plural: 1 process, 1 step of priority, but 1 s."""
+    if not (line.unit and line.value):
+        return line.value
+    return f"{line.value} {re.sub(_PLURAL, '', line.unit, count=1) if line.value == '1' else line.unit}"
