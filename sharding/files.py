@@ -43,7 +43,8 @@ def _rows(file: Iterable[str]) -> Iterator[dict[str, str]]:
             if len(set(head)) < len(head):
                 raise Unsendable("two columns have one name", line=number)
         elif len(row) != len(head):
-            raise Unsendable(f"a row has {len(row)} cells and the head {len(head)}", line=number)
+            told = "a row has another number of fields than the header"
+            raise Unsendable(told, fields=len(row), header=len(head), line=number)
         else:
             yield dict(zip(head, row, strict=True))
 

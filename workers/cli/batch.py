@@ -262,10 +262,16 @@ def _database() -> Iterator[Database]:
         open_user_path(Path.cwd())
         with closing(Database(load().database, "smena-cli", pool_size=1)) as database:
             yield database
+    except batches.NoBatch as error:
+        raise click.ClickException(_no_batch(**error.facts)) from error
     except Misused as error:
         raise click.ClickException(_refusal(error)) from error
     except SmenaError as error:
         raise click.ClickException(str(error)) from error
+
+
+def _no_batch(batch: int, wanted: str = "") -> str:
+    return f"there is no batch {batch}" + (f" that is {wanted}" if wanted else "")
 
 
 def _refusal(error: Misused) -> str:

@@ -183,7 +183,7 @@ BAD_FILES = {
     "bytes.jsonl": (b'1\n"\xff"\n', "line=2"),
     "bytes.txt": (b"a\n\xff\n", "item=1"),
     "nul.txt": (b"a\nb\x00\n", "item=1"),
-    "cells.csv": (b"a,b\n1,2\n1,2,3\n", "line=3"),
+    "cells.csv": (b"a,b\n1,2\n1,2,3\n", "fields than the header: fields=3 header=2 line=3"),
     "short.csv": (b"a,b\n1\n", "line=2"),
     "names.csv": (b"a,a\n1,2\n", "line=1"),
     "quote.csv": (b'a,b\n"1,2\n', "cannot be read"),
