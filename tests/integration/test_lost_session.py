@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
 from smena.book import Book, Registry
-from smena.clock import SYSTEM
+from smena.book import Retry as RetryAs
+from smena.clock import SYSTEM, Deadline
 from smena.context import Context
 from smena.errors import DatabaseLost
 from smena.guarantees.once import Once
@@ -24,12 +26,18 @@ from smena.settings.groups import Worker
 from smena.store import faults, terms
 from smena.store.database import Database
 from smena.telemetry import events
+from smena.telemetry.tally import Tally
+from tests.fixtures.eventually import eventually
 from tests.fixtures.noted_delivery import NotedDelivery
+from tests.settling.process import NoRecorder
 from workers.execution.binding import bind_actors
+from workers.execution.coroutines import Coroutines
+from workers.execution.seat import Seat
+from workers.execution.slots import Slots
 from workers.middleware.arguments import Arguments
 from workers.middleware.attempt import Attempt
 from workers.middleware.once import MOST_LOSSES, OnceRing
-from workers.middleware.outcome import Outcome, Retry, Returned
+from workers.middleware.outcome import Dead, Outcome, Retry, Returned
 from workers.middleware.settle import Settle
 from workers.middleware.tracing import Tracing
 from workers.middleware.verdict import Judge
@@ -38,7 +46,7 @@ ENDS = "SELECT pg_terminate_backend(pg_backend_pid())"
 book = Book("lost")
 
 
-@book.actor(once=lambda key: key)
+@book.actor(once=lambda key: key, retry=RetryAs(attempts=2))
 def ends_once(session: Session, /, key: str) -> None:
     session.execute(sa.text(ENDS))
 
@@ -48,7 +56,7 @@ def ends(session: Session, /, key: str) -> None:
     session.execute(sa.text(ENDS))
 
 
-@book.actor(once=lambda key: key)
+@book.actor(once=lambda key: key, retry=RetryAs(attempts=2))
 async def aends_once(session: AsyncSession, /, key: str) -> None:
     await session.execute(sa.text(ENDS))
 
@@ -85,6 +93,14 @@ class Bench:
             came.append(type(self._once(attempt)))
             attempt = attempt.again()
         return came
+
+    def put(self, cell: Slots | Coroutines, name: str, number: int) -> Outcome:
+        """Give one attempt to the threads or to the loop; return what was settled."""
+        job = Job(actor=name, queue="q", args=("k",), attempt=number)
+        before = len(self.settled)
+        cell.put(Attempt(NotedDelivery(), job, self._actors[name]))
+        eventually(lambda: len(self.settled) > before)
+        return self.settled[-1]
 
     def run_in_turn(self, name: str) -> type[Outcome]:
         """Run one attempt under a partition's term."""
@@ -125,6 +141,34 @@ def test_p06_a_job_whose_connection_was_taken_from_under_it_spends_no_attempt(be
 
 def test_a_job_that_ends_its_own_session_each_time_spends_an_attempt_in_the_end(bench: Bench) -> None:
     assert bench.run("lost.ends_once", MOST_LOSSES + 1) == [Returned] * MOST_LOSSES + [Retry]
+
+
+@contextmanager
+def threads(_: Bench) -> Iterator[Slots]:
+    slots = Slots([Seat(0, NoRecorder(), Tally())])
+    slots.start()
+    yield slots
+    assert slots.stop(Deadline.within(30, SYSTEM))
+
+
+@contextmanager
+def loop(bench: Bench) -> Iterator[Coroutines]:
+    coroutines = Coroutines([Seat(0, NoRecorder(), Tally())])
+    coroutines.start()
+    yield coroutines
+    coroutines.call(bench.database.aclose(), Deadline.within(30, SYSTEM))
+    assert coroutines.stop(Deadline.within(30, SYSTEM))
+
+
+@pytest.mark.parametrize(
+    ("runs", "name"), [(threads, "lost.ends_once"), (loop, "lost.aends_once")], ids=["plain", "async"]
+)
+def test_a_job_that_ends_its_own_session_each_time_keeps_no_slot_for_ever(bench: Bench, runs: Any, name: str) -> None:
+    with runs(bench) as cell:
+        assert isinstance(bench.put(cell, name, 1), Retry)
+        last = bench.put(cell, name, 2)
+    assert isinstance(last, Dead)
+    assert last.reason == "exhausted"
 
 
 def test_another_server_that_is_lost_costs_an_attempt(bench: Bench) -> None:

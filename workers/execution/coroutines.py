@@ -162,7 +162,8 @@ class Coroutines:
         while type(outcome) is Returned and outcome.why != UNSETTLED and attempt.delivery.alive():
             if await self._stopped_within(pause.next_s()):
                 break
-            outcome = await seat.run_async(attempt.again())
+            attempt = attempt.again()
+            outcome = await seat.run_async(attempt)
         if type(outcome) is Returned:
             await self._stopped_within(UNSETTLED_PAUSE_S if outcome.why == UNSETTLED else 0.0)
             attempt.delivery.give_back()

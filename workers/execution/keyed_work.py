@@ -44,7 +44,7 @@ class KeyedWork(SliceWork):
         if kills(piece):
             return Dead(CRASHED, None)
         finish = self._marking(piece, (number,)) if self._recipe.commits_items else None
-        return self._call(piece, number, item, finish)
+        return self._call(piece, (number,), item, finish)
 
     def _stopped(self, piece: Piece, number: int, outcome: Outcome) -> int:
         """Say how an item that is not done goes on; return the last one that is not to be worked now."""

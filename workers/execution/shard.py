@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Protocol
 
 import sqlalchemy as sa
@@ -32,6 +32,7 @@ from smena.telemetry.tally import Board
 from workers.execution.appetite import Appetite
 from workers.execution.batch_mode import MODES, BatchMode
 from workers.execution.claim_keeper import ClaimKeeper, HeldClaim
+from workers.execution.item_losses import ItemLosses
 from workers.execution.slice_work import Finish, Finishing, Recipe, Remains
 from workers.middleware.actor import call_actor
 from workers.middleware.arguments import Arguments
@@ -82,12 +83,13 @@ class BatchSettings(Protocol):
 
 @dataclass(slots=True)
 class _Course:
-    """What this process knows of a batch: how to work it, how much to take, and where to look first."""
+    """What this process knows of a batch: how to work it, how much to take, where to look first, what was lost."""
 
     recipe: Recipe
     mode: BatchMode
     appetite: Appetite
     start: int = 0
+    losses: ItemLosses = field(default_factory=ItemLosses)
 
 
 class Shards:
@@ -202,6 +204,7 @@ class Shards:
             course.recipe,
             held,
             attempt,
+            losses=course.losses,
             judge=self._judge,
             make_context=self._make_context,
             goes_on=lambda: self._clock.monotonic() < stop_s and not self._ending(),

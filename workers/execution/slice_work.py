@@ -25,9 +25,11 @@ from smena.job import Job
 from smena.telemetry import events
 from smena.telemetry.plain_text import error_text
 from workers.execution.claim_keeper import HeldClaim
+from workers.execution.item_losses import ItemLosses
 from workers.middleware.attempt import Attempt
 from workers.middleware.bound import BoundActor
 from workers.middleware.evidence import of_error
+from workers.middleware.once import MOST_LOSSES as MOST_SPARED
 from workers.middleware.outcome import Dead, Done, Outcome, Retry, Returned, Snooze
 from workers.middleware.rings import AsyncCall, Call
 from workers.middleware.tracing import MakeContext
@@ -49,8 +51,9 @@ class ItemAttempt(Attempt):
 
     __slots__ = ("finish", "finished")
 
-    def __init__(self, carrier: Attempt, job: Job, actor: BoundActor, finish: Finish | None) -> None:
+    def __init__(self, carrier: Attempt, job: Job, actor: BoundActor, finish: Finish | None, losses: int) -> None:
         super().__init__(carrier.delivery, job, actor)
+        self.losses = losses
         self.watch = carrier.watch
         self.finish = finish
         self.finished = False
@@ -121,6 +124,7 @@ class SliceWork:
     """The work on one claim by one shard job.
 
     ``goes_on`` says whether there is time for another item; ``alone`` does a finish in a transaction of its own.
+    ``losses`` are those of the batch's items in this process.
     """
 
     def __init__(
@@ -129,6 +133,7 @@ class SliceWork:
         held: HeldClaim,
         carrier: Attempt,
         *,
+        losses: ItemLosses,
         judge: Judge,
         make_context: MakeContext,
         goes_on: Callable[[], bool],
@@ -137,6 +142,7 @@ class SliceWork:
         self._recipe = recipe
         self._held = held
         self._carrier = carrier
+        self._losses = losses
         self._judge = judge
         self._make_context = make_context
         self._goes_on = goes_on
@@ -186,7 +192,7 @@ class SliceWork:
                 return
             item = piece.items[number - piece.first]
             finish = self._marking(piece, (number,)) if commits else None
-            outcome = self._call(piece, number, item, finish)
+            outcome = self._call(piece, (number,), item, finish)
             if type(outcome) is Done:
                 remains.done += 1
             else:
@@ -199,12 +205,15 @@ class SliceWork:
         if len(whole) > 1:
             items = [piece.items[number - piece.first] for piece, number in whole]
             finish = self._finishing() if self._recipe.commits_items else None
-            outcome = self._call(whole[0][0], whole[0][1], items, finish)
+            numbers = [number for _, number in whole]
+            is_spared = self._losses.of(numbers) < MOST_SPARED
+            outcome = self._call(whole[0][0], numbers, items, finish)
             if type(outcome) is Done:
                 self.remains.done += len(whole)
                 self.remains.is_finished = finish is not None
                 return
-            if isinstance(outcome, Returned | Snooze) or (isinstance(outcome, Retry) and self._is_passing(outcome)):
+            is_passing = is_spared and isinstance(outcome, Retry) and self._is_passing(outcome)
+            if is_passing or isinstance(outcome, Returned | Snooze):
                 for piece, number in whole:
                     self._failed(piece, number, outcome)
                 return
@@ -224,7 +233,7 @@ class SliceWork:
         if not is_known_bad:
             items = [piece.items[number - piece.first] for number in numbers]
             finish = self._marking(piece, numbers) if self._recipe.commits_items else None
-            outcome = self._call(piece, numbers[0], items, finish)
+            outcome = self._call(piece, numbers, items, finish)
             if type(outcome) is Done:
                 self.remains.done += len(numbers)
                 return
@@ -247,21 +256,22 @@ class SliceWork:
     def _finishing(self) -> Finish:
         return lambda session: claims.finish(session, self._held.claim, dead=self.remains.dead)
 
-    def _call(self, piece: Piece, number: int, argument: Any, finish: Finish | None) -> Outcome:
+    def _call(self, piece: Piece, numbers: Sequence[int], argument: Any, finish: Finish | None) -> Outcome:
         if not self._held.is_ours():
-            raise ClaimLost(batch=self._recipe.batch, item=number, term=piece.term)
+            raise ClaimLost(batch=self._recipe.batch, item=numbers[0], term=piece.term)
         recipe, carrier = self._recipe, self._carrier.job
         job = Job(
             actor=recipe.actor.name,
             queue=recipe.queue,
             args=(argument,),
             kwargs=recipe.kwargs,
-            id=f"batch-{recipe.batch}-{number}",
+            id=f"batch-{recipe.batch}-{numbers[0]}",
             attempt=piece.attempt,
             request_id=carrier.request_id,
             traceparent=carrier.traceparent,
         )
-        attempt = ItemAttempt(self._carrier, job, recipe.actor, finish)
+        losses = self._losses.of(numbers)
+        attempt = ItemAttempt(self._carrier, job, recipe.actor, finish, losses)
         attempt.context = context = self._make_context(attempt)
         try:
             with running(context):
@@ -269,10 +279,18 @@ class SliceWork:
         except ClaimLost:
             raise
         except BaseException as error:  # noqa: BLE001 - the seam: whatever an item raises is the item's
-            return self._judge.judge(error, job, recipe.actor.policy)
+            outcome = self._judge.judge(error, job, recipe.actor.policy)
+        self._count(numbers, outcome, is_lost=attempt.losses > losses)
         if finish is not None and type(outcome) is Done and not attempt.finished:
             self._alone(finish)  # its `once` key was found: the effect is there, and nothing says that the item is done
         return outcome
+
+    def _count(self, numbers: Sequence[int], outcome: Outcome, *, is_lost: bool) -> None:
+        """Count the losses in a row; where several failed nothing is known of each, and each is called again."""
+        if is_lost:
+            self._losses.add(numbers)
+        elif type(outcome) is Done or (len(numbers) == 1 and type(outcome) is not Returned):
+            self._losses.forget(numbers)
 
     def _failed(self, piece: Piece, number: int, outcome: Outcome) -> None:
         match outcome:

@@ -112,7 +112,8 @@ class Slots:
         while type(outcome) is Returned and outcome.why != UNSETTLED and attempt.delivery.alive():
             if self._stopping.wait(pause.next_s()):
                 break
-            outcome = seat.run(attempt.again())
+            attempt = attempt.again()  # and that one again: it knows how often the connection was lost
+            outcome = seat.run(attempt)
         if type(outcome) is Returned:
             self._stopping.wait(UNSETTLED_PAUSE_S if outcome.why == UNSETTLED else 0.0)
             attempt.delivery.give_back()

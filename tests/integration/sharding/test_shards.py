@@ -14,6 +14,7 @@ from smena.context import current
 from smena.errors import TermLost, Transient
 from smena.store.database import Database
 from workers.execution.claim_keeper import HeldClaim
+from workers.middleware.once import MOST_LOSSES
 from workers.middleware.outcome import DONE, YIELDED, Dead, Returned, Snooze
 
 from . import book
@@ -122,6 +123,69 @@ def test_an_item_that_lost_what_it_held_itself_is_tried_again_and_dead_at_last(
         assert outcome_of(one, batch) == ("complete", N - 1, 1, 0)
     assert set(effects(database)) == set(range(N)) - {7}
     assert list(dead(database, batch).values()) == [(3, "exhausted")]
+
+
+def end_its_session() -> None:
+    context = current()
+    assert context is not None
+    session = context.plain_effect()
+    assert session is not None
+    session.execute(sa.text("SELECT pg_terminate_backend(pg_backend_pid())"))
+
+
+@pytest.mark.parametrize("said", [{}, {"mode": "partition", "by": str}], ids=["claim", "partition"])
+def test_an_item_that_ends_its_own_session_each_time_is_dead_at_last_and_its_neighbours_are_done(
+    database: Database, said: dict[str, Any]
+) -> None:
+    book.doing.hook = lambda number: end_its_session() if number == 7 else None
+    batch = opened(database, book.commits, 40, **said)
+    with process(database) as one:
+        one.work(batch)
+        assert outcome_of(one, batch) == ("complete", 39, 1, 0)
+    assert list(dead(database, batch).values()) == [(3, "exhausted")]
+    assert effects(database) == dict.fromkeys(set(range(40)) - {7}, 1)
+    spared_in_each_attempt = 3 * (MOST_LOSSES + 1)
+    assert Counter(book.doing.seen) == dict.fromkeys(range(40), 1) | {7: spared_in_each_attempt}
+
+
+@pytest.mark.parametrize("bad", [0, 7, 39])
+def test_an_item_that_ends_the_session_of_its_slice_each_time_is_found_and_dead_at_last(
+    database: Database, bad: int
+) -> None:
+    book.doing.hook = lambda number: end_its_session() if number == bad else None
+    batch = opened(database, book.slices, 40, per="slice")
+    with process(database) as one:
+        one.work(batch)
+        assert outcome_of(one, batch) == ("complete", 39, 1, 0)
+    assert dead(database, batch) == {bad: (3, "exhausted")}
+    assert effects(database) == dict.fromkeys(set(range(40)) - {bad}, 1)
+    with database.transaction() as connection:
+        assert set(connection.scalars(sa.text("SELECT attempt FROM effects"))) == {1}
+
+
+@pytest.mark.parametrize(
+    ("actor", "said"),
+    [(book.commits, {}), (book.commits, {"mode": "partition", "by": str}), (book.slices, {"per": "slice"})],
+    ids=["claim", "partition", "slice"],
+)
+def test_an_item_whose_session_was_taken_a_few_times_spends_no_attempt(
+    database: Database, actor: Actor[..., Any], said: dict[str, Any]
+) -> None:
+    left = {"outages": MOST_LOSSES}
+
+    def hook(_: int) -> None:
+        if left["outages"]:
+            left["outages"] -= 1
+            end_its_session()
+
+    book.doing.hook = hook
+    batch = opened(database, actor, 40, **said)
+    with process(database) as one:
+        one.work(batch, threads=1)
+        assert outcome_of(one, batch) == ("complete", 40, 0, 0)
+    assert effects(database) == dict.fromkeys(range(40), 1)
+    with database.transaction() as connection:
+        assert set(connection.scalars(sa.text("SELECT attempt FROM effects"))) == {1}
 
 
 @pytest.mark.parametrize(("actor", "per"), [(book.commits, "item"), (book.slices, "slice")], ids=str)
