@@ -6,7 +6,6 @@ that the other has gone.
 
 from __future__ import annotations
 
-import select
 import socket
 import struct
 import threading
@@ -16,6 +15,7 @@ import msgspec
 
 from smena.records.turns import Turn
 from workers.middleware.evidence import Evidence
+from workers.process import readiness
 
 What = Literal["acked", "back", "retry", "snooze", "dead", "stuck"]
 
@@ -69,7 +69,7 @@ class Talk:
 
     def has_come(self, within_s: float) -> bool:
         """Wait a little; return whether a frame has come, or the end of the line."""
-        return bool(select.select([self._end], [], [], within_s)[0])
+        return readiness.has_come(self._end, within_s)
 
     def receive(self) -> Frame | None:
         """Return the next frame, None at the end of the line."""

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import mmap
 import os
-import select
 import socket
 import subprocess
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from smena.clock import SYSTEM, Deadline
 from smena.errors import PoolBroken, SmenaError
 from workers.execution.pool_frames import HEAD
 from workers.execution.pool_server import ENDED, FORK, HELLO, NUMBER, READY, REAP
-from workers.process import tree
+from workers.process import readiness, tree
 
 BOOT_S: Final = 60.0
 """How long the server may take to load the books."""
@@ -102,7 +101,7 @@ class PoolProcess:
         A process that has ended may have been reaped by another than the server, if that ended first: then its id
         may be somebody else's, and only what has its mark is killed.
         """
-        if select.select([self._life], [], [], 0)[0]:
+        if readiness.has_come(self._life, 0.0):
             tree.end_followers(self.pid)
         else:
             tree.end(self.pid)

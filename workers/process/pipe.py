@@ -11,7 +11,6 @@ next one says it all again. The end of the stream means that the other side is g
 from __future__ import annotations
 
 import contextlib
-import select
 import socket
 import threading
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ import msgspec
 
 from smena.clock import Deadline
 from smena.records.strike import Strike
+from workers.process import readiness
 
 _READ_BYTES = 256 * 1024
 _READS = 16
@@ -131,7 +131,7 @@ class Pipe:
                     return True
             if deadline.passed():
                 return False
-            select.select([], [self._end], [], min(_FLUSH_STEP_S, deadline.left_s()))
+            readiness.has_room(self._end, min(_FLUSH_STEP_S, deadline.left_s()))
         return False
 
     def receive(self) -> list[Message]:
