@@ -243,6 +243,50 @@ def test_a_job_that_ends_the_event_loop_ends_only_itself(coroutines: Coroutines,
     assert coroutines.stop(within())
 
 
+def test_a_job_that_cancels_all_tasks_loses_no_neighbour_and_no_seat() -> None:
+    coroutines, done = Coroutines(seats(3)), threading.Semaphore(0)
+
+    async def cancels_all(_: Attempt) -> Outcome:
+        for task in asyncio.all_tasks():
+            task.cancel()
+        return DONE
+
+    async def fine(_: Attempt) -> Outcome:
+        done.release()
+        return DONE
+
+    neighbours = [attempt(fine) for _ in range(2)]
+    for each in (attempt(cancels_all), *neighbours):
+        coroutines.put(each)  # before the loop runs: all three have a task before the first takes its first step
+    coroutines.start()
+
+    assert all(noted(each).back.wait(PATIENCE_S) for each in neighbours)
+    assert not done.acquire(blocking=False)
+    for _ in range(6):
+        coroutines.put(attempt(fine))
+    assert all(done.acquire(timeout=PATIENCE_S) for _ in range(6))
+    assert coroutines.stop(within())
+
+
+def test_what_waits_to_be_tried_again_goes_back_when_a_job_cancels_all_tasks(coroutines: Coroutines) -> None:
+    async def not_now(_: Attempt) -> Outcome:
+        ran.release()
+        return Returned("no database")
+
+    async def cancels_all(_: Attempt) -> Outcome:
+        for task in asyncio.all_tasks():
+            task.cancel()
+        return DONE
+
+    ran, waits = threading.Semaphore(0), attempt(not_now)
+    coroutines.put(waits)
+    assert ran.acquire(timeout=PATIENCE_S)
+    coroutines.put(attempt(cancels_all))
+
+    assert noted(waits).back.wait(PATIENCE_S)
+    assert coroutines.stop(within())
+
+
 def test_a_coroutine_on_the_loop_can_be_called_from_a_thread(coroutines: Coroutines) -> None:
     async def answer() -> int:
         return 42

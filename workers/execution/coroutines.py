@@ -43,7 +43,7 @@ class Coroutines:
         self._free = list(reversed(seats))
         self._waiting: deque[Attempt] = deque()
         self._loop = asyncio.new_event_loop()
-        self._tasks: dict[asyncio.Task[None], Seat] = {}
+        self._tasks: dict[asyncio.Task[None], tuple[Seat, Attempt]] = {}
         self._is_held_up = False
         self._stopping = asyncio.Event()
         self._over = False
@@ -143,18 +143,23 @@ class Coroutines:
     def _fill(self) -> None:
         while self._waiting and self._free:
             seat = self._free.pop()
-            task = self._loop.create_task(self._work(seat, self._waiting.popleft()))
-            self._tasks[task] = seat
-            task.add_done_callback(self._tasks.pop)
+            attempt = self._waiting.popleft()
+            task = self._loop.create_task(self._work(seat, attempt))
+            self._tasks[task] = seat, attempt
+            task.add_done_callback(self._leave)
 
     async def _work(self, seat: Seat, attempt: Attempt) -> None:
-        try:
-            if type(outcome := await seat.run_async(attempt)) is Returned:
-                await self._insist(seat, attempt, outcome)
-        finally:
-            self._free.append(seat)
-            if not self._stopping.is_set():
-                self._fill()
+        if type(outcome := await seat.run_async(attempt)) is Returned:
+            await self._insist(seat, attempt, outcome)
+
+    def _leave(self, task: asyncio.Task[None]) -> None:
+        """Free the seat; not in the task itself, whose first line is never reached when a job cancels all tasks."""
+        seat, attempt = self._tasks.pop(task)
+        self._free.append(seat)
+        if task.cancelled():  # before the job began, or while it waited to be tried again: a job's own end is an outcome
+            attempt.delivery.give_back()
+        if not self._stopping.is_set():
+            self._fill()
 
     async def _insist(self, seat: Seat, attempt: Attempt, outcome: Outcome) -> None:
         """Do as the threads do (`Slots`)."""
@@ -192,7 +197,7 @@ class Coroutines:
         return not unfinished and not self._tasks
 
     def _not_stuck(self) -> list[asyncio.Task[None]]:
-        return [task for task, seat in self._tasks.items() if not seat.is_stuck]
+        return [task for task, (seat, _) in self._tasks.items() if not seat.is_stuck]
 
 
 def _with_grace(deadline: Deadline) -> Deadline:
