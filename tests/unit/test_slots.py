@@ -287,6 +287,24 @@ def test_what_waits_to_be_tried_again_goes_back_when_a_job_cancels_all_tasks(cor
     assert coroutines.stop(within())
 
 
+def test_a_drain_goes_on_when_a_job_cancels_all_tasks(coroutines: Coroutines) -> None:
+    running, drains = threading.Semaphore(0), threading.Event()
+
+    async def cancels_all(_: Attempt) -> Outcome:
+        running.release()
+        while len(asyncio.all_tasks()) < 2:  # its own, and the drain's
+            await asyncio.sleep(0.01)
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        drains.set()
+        return DONE
+
+    coroutines.put(attempt(cancels_all))
+    assert running.acquire(timeout=PATIENCE_S)
+    assert coroutines.stop(within())
+    assert drains.is_set()
+
+
 def test_a_coroutine_on_the_loop_can_be_called_from_a_thread(coroutines: Coroutines) -> None:
     async def answer() -> int:
         return 42

@@ -7,10 +7,10 @@ an outcome that could not be decided keeps its slot and is tried again after a g
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import CancelledError
 from typing import Any, Final
 
 from smena.backoff import Pause
@@ -88,8 +88,12 @@ class Coroutines:
         ended = asyncio.run_coroutine_threadsafe(self._ended(deadline), self._loop)
         give_up = _with_grace(deadline)
         while not self._is_held_up and not give_up.passed():
-            with contextlib.suppress(TimeoutError):
+            try:
                 return ended.result(min(LOOK_S, give_up.left_s()))
+            except TimeoutError:
+                continue
+            except CancelledError:  # by a job that cancels all tasks of the loop
+                ended = asyncio.run_coroutine_threadsafe(self._ended(deadline), self._loop)
         return False
 
     def stop(self, deadline: Deadline) -> bool:
