@@ -530,7 +530,7 @@ POOL_STEP_ENDED = Event(
 PROCESS_BUG = Event(
     "process.bug",
     "error",
-    "An error that nobody caught; the process ends in order.",
+    "An error that nobody caught; the process ends in order, or at once if its own descriptors are gone.",
     {
         "where": "a thread, the event loop, the main loop, or what cannot raise (`__del__`, callbacks)",
         "thread": "name of the thread",

@@ -62,6 +62,23 @@ def test_p21_poison_is_dead_with_evidence_and_its_neighbours_are_done_once(
     eventually(lambda: real_fleet.rows("SELECT count(*) FROM smena.starts") == [(0,)])
 
 
+def test_p21_a_job_that_closes_what_is_not_its_own_ends_the_process_at_once(
+    real_fleet: RealFleet, broker: BrokerView
+) -> None:
+    real_fleet.up(worker_drain_s=600)
+    real_fleet.wait_ready_workers(1)
+    poison = book.poison.message("closes all")
+    real_fleet.send(poison)
+    eventually(lambda: broker.depth(names.dead_queue(broker.prefix, "jobs")) == 1)
+
+    (letter,) = letters(broker)
+    assert (letter["job"], letter["smena-reason"], letter["smena-attempt"]) == (poison.id, "crashed", 1)
+    assert f"how=exit code {Exit.CRASHED:d}" in letter["smena-error-text"]
+    assert not real_fleet.events("drain.started")
+    real_fleet.send(book.note.message("a"), book.anote_once.message("b"))
+    eventually(lambda: real_fleet.effects() == {"a": 1, "b": 1})
+
+
 def test_p21_one_bad_among_many_coroutines_kills_a_logarithm_of_them(real_fleet: RealFleet, broker: BrokerView) -> None:
     real_fleet.up(worker_concurrency=MANY)
     real_fleet.wait_ready_workers(1)

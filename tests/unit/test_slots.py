@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
@@ -303,6 +304,31 @@ def test_a_drain_goes_on_when_a_job_cancels_all_tasks(coroutines: Coroutines) ->
     assert running.acquire(timeout=PATIENCE_S)
     assert coroutines.stop(within())
     assert drains.is_set()
+
+
+def test_a_loop_that_cannot_run_rests_before_it_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[BaseException] = []
+    coroutines, done = Coroutines(seats(1), on_failure=told.append), threading.Event()
+    begun_s: list[float] = []
+    run_forever = asyncio.BaseEventLoop.run_forever
+
+    def fails_for_a_while(loop: asyncio.BaseEventLoop) -> None:
+        begun_s.append(time.monotonic())
+        if begun_s[-1] < begun_s[0] + 1.0:
+            raise RuntimeError("not now")
+        run_forever(loop)
+
+    async def fine(_: Attempt) -> Outcome:
+        done.set()
+        return DONE
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "run_forever", fails_for_a_while)
+    coroutines.start()
+    coroutines.put(attempt(fine))
+
+    assert done.wait(PATIENCE_S)
+    assert 1 <= len(told) <= 100
+    assert coroutines.stop(within())
 
 
 def test_a_coroutine_on_the_loop_can_be_called_from_a_thread(coroutines: Coroutines) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError
 from typing import Any, Final
 
-from smena.backoff import Pause
+from smena.backoff import Backoff, Pause
 from smena.clock import Deadline
 from smena.telemetry import events
 from workers.execution.seat import UNSETTLED, Seat
@@ -29,14 +29,20 @@ CANCEL_S: Final = 1.0
 """How long a cancelled job may take to end."""
 
 
+FAILED_PAUSE: Final = Backoff(base_s=0.01, cap_s=1.0, floor_s=0.01)
+"""How long a loop that ended with an error rests before it goes on."""
+
 OnBug = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]
 """What is told of an error that nobody on the loop has caught (`asyncio`'s exception handler)."""
+
+OnFailure = Callable[[BaseException], object]
+"""What is told of an error that ended the loop itself, before the loop goes on."""
 
 
 class Coroutines:
     """The event loop of a process, with one seat for each job that may run at the same time."""
 
-    def __init__(self, seats: Sequence[Seat], on_bug: OnBug | None = None) -> None:
+    def __init__(self, seats: Sequence[Seat], on_bug: OnBug | None = None, on_failure: OnFailure | None = None) -> None:
         self.name = "coroutines"
         self.tick = 0
         self._seats = tuple(seats)
@@ -46,7 +52,10 @@ class Coroutines:
         self._tasks: dict[asyncio.Task[None], tuple[Seat, Attempt]] = {}
         self._is_held_up = False
         self._stopping = asyncio.Event()
-        self._over = False
+        self._over = threading.Event()
+        self._on_failure = on_failure
+        self._failed_pause = Pause(FAILED_PAUSE)
+        self._failed_at_tick = 0
         self._loop.set_exception_handler(on_bug)
         self._thread = threading.Thread(target=self._run, name="event-loop", daemon=True)
 
@@ -102,7 +111,7 @@ class Coroutines:
             self._loop.close()
             return True
         ended = self.finish(deadline)
-        self._over = True
+        self._over.set()
         self.post(self._loop.stop)
         self._thread.join(max(deadline.left_s(), CANCEL_S))
         return ended and not self._thread.is_alive()
@@ -125,13 +134,22 @@ class Coroutines:
         for seat in self._seats:
             seat.sit_down()
         self._loop.call_soon(self._beat)
-        while not self._over:
+        while not self._over.is_set():
             try:
                 self._loop.run_forever()  # ends too when a job stops the loop, or exits in a task of its own
             except BaseException as error:  # noqa: BLE001 - the seam: the loop goes on without what ended it
-                events.loop_failed(self.name, error)
+                self._failed(error)
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
+
+    def _failed(self, error: BaseException) -> None:
+        if self._on_failure is not None:
+            self._on_failure(error)
+        events.loop_failed(self.name, error)
+        if self.tick != self._failed_at_tick:
+            self._failed_at_tick = self.tick
+            self._failed_pause.reset()
+        self._over.wait(self._failed_pause.next_s())
 
     def _beat(self) -> None:
         self.tick += 1
@@ -160,7 +178,7 @@ class Coroutines:
         """Free the seat; not in the task itself, whose first line is never reached when a job cancels all tasks."""
         seat, attempt = self._tasks.pop(task)
         self._free.append(seat)
-        if task.cancelled():  # before the job began, or while it waited to be tried again: a job's own end is an outcome
+        if task.cancelled():  # before the job began or while it waited to try again: a job's own end is an outcome
             attempt.delivery.give_back()
         if not self._stopping.is_set():
             self._fill()

@@ -125,7 +125,7 @@ class WorkerProcess:
     def __init__(self, settings: Settings, child: Body) -> None:
         self._settings = settings
         self._name = child.name
-        self._on_bug = child.mishaps.in_loop
+        self._mishaps = child.mishaps
         self._tell_stuck = child.is_stuck_with
         self.board = Board()
         self._registry = load_books(settings.books)
@@ -209,7 +209,7 @@ class WorkerProcess:
         threads, coroutines = self._settings.worker.threads, self._settings.worker.concurrency
         self._seats = [Seat(slot, self._recorder, self.board.tally()) for slot in range(threads + coroutines)]
         self._slots = Slots(self._seats[:threads])
-        self._coroutines = Coroutines(self._seats[threads:], self._on_bug)
+        self._coroutines = Coroutines(self._seats[threads:], self._mishaps.in_loop, self._mishaps.out_of_loop)
         self._pool = Pool(self._settings.pool, lambda: pool_program.launch(self._orders), partial(self._hold, "pool"))
         self.board.gauge(CPU_STEPS_NOW, self._pool.standing)
         blocked_s = self._settings.telemetry.loop_blocked_s

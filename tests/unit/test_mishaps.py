@@ -1,0 +1,54 @@
+"""A process whose own descriptors are gone ends at once, whoever finds it first."""
+
+import os
+import subprocess
+import sys
+from typing import Final
+
+import pytest
+
+from tests.fixtures.eventually import PATIENCE_S
+from workers.process.exits import Exit
+
+_IN_ORDER: Final = 77
+
+_PROGRAM: Final = """
+import os, sys, threading
+from smena.amqp.link import LinkThread
+from smena.telemetry import events
+from workers.execution.coroutines import Coroutines
+from workers.process.mishaps import Mishaps
+
+events.subscribe(lambda told: print(told.event.name, "in", told.fields["where"], flush=True), only=[events.PROCESS_BUG])
+ended = threading.Event()
+mishaps = Mishaps(lambda _: ended.set(), list)
+mishaps.install()
+parts = {
+    "link": LinkThread,
+    "loop": lambda: Coroutines([], mishaps.in_loop, mishaps.out_of_loop),
+}
+if sys.argv[1] == "stray":
+    threading.Thread(target=lambda: os.read(4095, 1), name="stray").start()
+else:
+    parts[sys.argv[1]]().start()
+    os.closerange(3, 4096)
+ended.wait(float(sys.argv[2]))
+os._exit(77)
+"""
+
+
+def _run(part: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-c", _PROGRAM, part, str(PATIENCE_S)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=2 * PATIENCE_S, env=dict(os.environ))
+
+
+@pytest.mark.parametrize(("part", "where"), [("link", "the thread link"), ("loop", "the event loop")])
+def test_a_process_without_its_own_descriptors_ends_at_once(part: str, where: str) -> None:
+    ran = _run(part)
+
+    assert ran.returncode == Exit.CRASHED
+    assert ran.stdout == f"process.bug in {where}\n"
+
+
+def test_a_thread_of_the_users_own_that_reads_what_is_closed_ends_the_process_in_order() -> None:
+    assert _run("stray").returncode == _IN_ORDER
