@@ -245,6 +245,21 @@ def test_a_role_that_keeps_failing_backs_off_and_is_named(fleet: FleetGrip) -> N
     assert fleet.get("/ready") == (503, "plain-0: dies again and again\n")
 
 
+def test_a_child_without_room_for_its_files_says_so_and_is_tried_again(fleet: FleetGrip) -> None:
+    fleet.start(forked=2)
+    pids = fleet.wait_ready()
+    fleet.cue("no-disk")
+
+    os.kill(pids["0"], signal.SIGKILL)
+    refused = eventually(lambda: fleet.events("child.exited")[1:])[0]
+    (fleet.folder / "no-disk").unlink()
+
+    assert refused["error"] == f"no file of a child can be made in {fleet.folder}: File too large"
+    assert not fleet.events("process.bug")
+    fleet.wait_replaced("0", pids["0"])
+    assert fleet.pids()["1"] == pids["1"]
+
+
 def test_the_port_serves_metrics_of_the_living_and_the_dead(fleet: FleetGrip) -> None:
     fleet.start(forked=2)
     pid = fleet.wait_ready()["0"]

@@ -75,6 +75,39 @@ def test_an_absent_empty_or_strange_file_gives_nothing(tmp_path: Path) -> None:
     assert [read_link_tick(path) for path in (absent, strange)] == [None, None]
 
 
+@pytest.mark.parametrize("kept_bytes", [0, 3, 30, 64, 500])
+def test_a_file_that_is_cut_short_gives_nothing(recorder: FlightRecorder, path: Path, kept_bytes: int) -> None:
+    recorder.enter(0, "x", "a.b", 1, 1.0)
+    path.with_name("2.flight").write_bytes(path.read_bytes()[:kept_bytes])
+
+    assert read(path.with_name("2.flight")) == []
+
+
+def _read_for_ever(path: Path) -> None:
+    while True:
+        read(path)
+
+
+def test_a_file_that_is_cut_while_it_is_read_ends_no_reader(path: Path) -> None:
+    FlightRecorder(path, 500).close()
+    whole = path.read_bytes()
+    reader = multiprocessing.get_context("spawn").Process(target=_read_for_ever, args=(path,), daemon=True)
+    reader.start()
+    try:
+        eventually(lambda: _has_open(reader.pid, path))
+        for _ in range(300):
+            path.write_bytes(whole)
+        assert reader.is_alive()
+    finally:
+        reader.kill()
+        reader.join()
+        reader.close()
+
+
+def _has_open(pid: int | None, path: Path) -> bool:
+    return any(file.resolve() == path for file in Path(f"/proc/{pid}/fd").iterdir())
+
+
 def _write_for_ever(path: Path) -> None:
     recorder = FlightRecorder(path, 2)
     number = 0

@@ -87,14 +87,12 @@ class Child:
         return LastLines(self.orders.file(os.getpid(), "lines")).writer()
 
     def start(self) -> None:
-        """Begin to listen and say hello; call it once, on the main thread."""
-        self._fault_file = FaultFile(self.orders.file(os.getpid(), "fault"))
+        """Begin to listen, say hello, then make the files; call it once, on the main thread. Raises `FolderRefused`."""
         self._wakeup_out.settimeout(0.0)
         self._wakeup_in.settimeout(0.0)
         signal.set_wakeup_fd(self._wakeup_out.fileno(), warn_on_full_buffer=False)
         for number in TAKEN:
             signal.signal(number, _left_to_the_thread)
-        self._stack_file = StackFile(self.orders.file(os.getpid(), "stacks"))
         lineage.hear_signals()
         lineage.mark_descendants(os.getpid())
         self.mishaps.install()
@@ -102,6 +100,8 @@ class Child:
             self._standing.begin()
         self._thread.start()
         self._pipe.send(Hello(os.getpid()))
+        self._fault_file = FaultFile(self.orders.file(os.getpid(), "fault"))
+        self._stack_file = StackFile(self.orders.file(os.getpid(), "stacks"))
 
     def recorder(self, slots: int) -> FlightRecorder:
         """Make this child's flight recorder; the supervisor reads and removes its file."""

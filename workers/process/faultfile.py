@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from workers.process.folder import refusal_named
+
 _FATAL = re.compile(r"^Fatal Python error: (?P<error>.+)$", re.MULTILINE)
 _CURRENT = re.compile(r"^Current thread (?P<ident>0x[0-9a-f]+).*\n(?P<stack>(?:  .*\n)*)", re.MULTILINE)
 _KEPT_BYTES = 64 * 1024
@@ -30,8 +32,10 @@ class FaultFile:
     """The writing side; open while the child lives."""
 
     def __init__(self, path: Path) -> None:
+        """Make the file; raises `FolderRefused`."""
         self.path = path
-        self._file: IO[bytes] = path.open("wb", buffering=0)
+        with refusal_named(path.parent):
+            self._file: IO[bytes] = path.open("wb", buffering=0)
         faulthandler.enable(self._file, all_threads=True)
 
     def close(self) -> None:

@@ -5,13 +5,12 @@ A ring of bytes: a header word counts all that was ever written, the rest holds 
 
 from __future__ import annotations
 
-import mmap
-import os
 import struct
 import threading
 from pathlib import Path
 
 from smena.telemetry.line_writer import LineWriter
+from workers.process.folder import map_new_file
 
 _COUNT = struct.Struct("<Q")
 _RING_BYTES = 16 * 1024 - _COUNT.size
@@ -22,12 +21,8 @@ class LastLines:
     """The writing side; for all threads of one process."""
 
     def __init__(self, path: Path) -> None:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        try:
-            os.ftruncate(descriptor, _COUNT.size + _RING_BYTES)
-            self._map = mmap.mmap(descriptor, _COUNT.size + _RING_BYTES)
-        finally:
-            os.close(descriptor)
+        """Make the file; raises `FolderRefused`."""
+        self._map = map_new_file(path, _COUNT.size + _RING_BYTES)
         self._written = 0
         self._lock = threading.Lock()
 

@@ -8,17 +8,20 @@ File: a header (magic, version, slots, pid, link tick), then the sequence number
 sequence is odd while it is being written; a reader takes the sequence before and after and tries again when it moved.
 A slot that stays odd belongs to a child that was stopped or died between two stores, some hundred nanoseconds wide; it
 is given as it is, marked ``torn``.
+
+Writing is by a mapping, for it is hot; reading is not, for a reader must not die of SIGBUS where the file lacks a page.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
 import struct
 import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from workers.process.folder import map_new_file
 
 _MAGIC = b"SMFR"
 _HEADER = struct.Struct("<4sIIIqQ")
@@ -62,13 +65,8 @@ class FlightRecorder:
     """The writing side. Each slot has one writer at a time; different slots need no lock between them."""
 
     def __init__(self, path: Path, slots: int) -> None:
-        size = _slots_at(slots) + slots * _SLOT_BYTES
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        try:
-            os.ftruncate(descriptor, size)
-            self._map = mmap.mmap(descriptor, size)
-        finally:
-            os.close(descriptor)
+        """Make the file; raises `FolderRefused`."""
+        self._map = map_new_file(path, _slots_at(slots) + slots * _SLOT_BYTES)
         self.path = path
         self.slots = slots
         self._words = memoryview(self._map).cast("Q")
@@ -120,21 +118,22 @@ class FlightRecorder:
 
 
 def read(path: Path) -> list[Running]:
-    """Return what the slots ran, in slot order; an absent or unfinished file gives nothing."""
+    """Return what the slots ran, in slot order; what is absent or unfinished gives nothing."""
     try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
-            slots, give_up_s = _checked_slots(view), time.monotonic() + _TORN_S
-            found = (_read_slot(view, slots, slot, give_up_s) for slot in range(slots))
+        with path.open("rb", buffering=0) as file:
+            descriptor = file.fileno()
+            slots, give_up_s = _checked_slots(descriptor), time.monotonic() + _TORN_S
+            found = (_read_slot(descriptor, slots, slot, give_up_s) for slot in range(slots))
             return [running for running in found if running is not None]
-    except (FileNotFoundError, ValueError):  # ValueError: the file is still empty
+    except FileNotFoundError:
         return []
 
 
 def read_link_tick(path: Path) -> int | None:
     """Return the link's tick, or None when there is no such file."""
     try:
-        with path.open("rb") as file:
-            header = file.read(_HEADER.size)
+        with path.open("rb", buffering=0) as file:
+            header = _piece(file.fileno(), _HEADER.size, 0)
     except FileNotFoundError:
         return None
     return int(_HEADER.unpack(header)[5]) if header[:4] == _MAGIC else None
@@ -144,15 +143,21 @@ def _slots_at(slots: int) -> int:
     return _HEADER_BYTES + slots * 8
 
 
-def _checked_slots(view: mmap.mmap) -> int:
-    magic, version, slots, *_ = _HEADER.unpack_from(view)
-    if magic != _MAGIC or version != _VERSION or len(view) < _slots_at(slots) + slots * _SLOT_BYTES:
+def _piece(descriptor: int, size: int, at: int) -> bytes:
+    """Read a piece of the file; what is missing reads as zeros, which say that nothing runs."""
+    return os.pread(descriptor, size, at).ljust(size, b"\0")
+
+
+def _checked_slots(descriptor: int) -> int:
+    magic, version, slots, *_ = _HEADER.unpack(_piece(descriptor, _HEADER.size, 0))
+    size = os.fstat(descriptor).st_size
+    if magic != _MAGIC or version != _VERSION or size < _slots_at(slots) + slots * _SLOT_BYTES:
         return 0
     return int(slots)
 
 
-def _read_slot(view: mmap.mmap, slots: int, slot: int, give_up_s: float) -> Running | None:
-    record, torn = _whole(view, _HEADER_BYTES + slot * 8, _slots_at(slots) + slot * _SLOT_BYTES, give_up_s)
+def _read_slot(descriptor: int, slots: int, slot: int, give_up_s: float) -> Running | None:
+    record, torn = _whole(descriptor, _HEADER_BYTES + slot * 8, _slots_at(slots) + slot * _SLOT_BYTES, give_up_s)
     since, attempt, job_id, actor = _SLOT.unpack_from(record)
     if since == 0:
         return None
@@ -160,13 +165,13 @@ def _read_slot(view: mmap.mmap, slots: int, slot: int, give_up_s: float) -> Runn
     return Running(slot, _text(job_id), _text(actor), attempt, since, thread_id, thread_ident, torn)
 
 
-def _whole(view: mmap.mmap, sequence_at: int, at: int, give_up_s: float) -> tuple[bytes, bool]:
+def _whole(descriptor: int, sequence_at: int, at: int, give_up_s: float) -> tuple[bytes, bool]:
     """Return a slot's bytes, and whether they may be torn because its writer did not finish in time."""
     spin = 0
     while True:
-        before = view[sequence_at : sequence_at + 8]
-        record = view[at : at + _SLOT_BYTES]
-        if not before[0] & 1 and view[sequence_at : sequence_at + 8] == before:
+        before = _piece(descriptor, 8, sequence_at)
+        record = _piece(descriptor, _SLOT_BYTES, at)
+        if not before[0] & 1 and _piece(descriptor, 8, sequence_at) == before:
             return record, False
         if spin >= _SPINS:
             if time.monotonic() > give_up_s:

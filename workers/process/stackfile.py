@@ -8,6 +8,7 @@ in the C-level handler. It is not the first choice: it reads the frames of threa
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import os
 import re
@@ -17,6 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+
+from workers.process.folder import refusal_named
 
 SIGNAL = signal.SIGUSR2
 HELD_SIGNAL = signal.SIGRTMIN
@@ -39,13 +42,17 @@ class StackFile:
     """The writing side; open while the child lives."""
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("ab", buffering=0)
+        """Make the file; raises `FolderRefused`."""
+        with refusal_named(path.parent):
+            self._file = path.open("ab", buffering=0)
         faulthandler.register(HELD_SIGNAL, self._file, all_threads=True, chain=False)
 
     def write(self) -> None:
-        """Write where each thread is, innermost call first, in one piece."""
+        """Write where each thread is, innermost call first, in one piece; nothing where there is no room."""
         stacks = sys._current_frames().items()  # noqa: SLF001  (the documented way)
-        self._file.write("".join(_text(ident, frame) for ident, frame in stacks).encode("utf-8", "replace"))
+        text = "".join(_text(ident, frame) for ident, frame in stacks).encode("utf-8", "replace")
+        with contextlib.suppress(OSError):  # no answer is better than a process that ends for being asked
+            self._file.write(text)
 
     def close(self) -> None:
         """Stop writing here."""

@@ -20,7 +20,7 @@ from smena.errors import Undecodable
 from smena.lifecycle import Group
 from smena.records.strike import Strike
 from smena.settings import Settings
-from smena.telemetry import logs
+from smena.telemetry import events, logs
 from workers.broker.delivery import Delivery
 from workers.execution.cell_frames import Answer, Given, Talk
 from workers.execution.pace import Pace
@@ -32,6 +32,7 @@ from workers.middleware.evidence import of_error
 from workers.middleware.outcome import Dead, Retry, Snooze
 from workers.process import recorder
 from workers.process.faultfile import FaultFile
+from workers.process.folder import FolderRefused
 from workers.process.lastlines import LastLines
 from workers.process.mishaps import Mishaps
 from workers.process.orders import Orders
@@ -175,6 +176,13 @@ def fork_cells(orders: Orders, settings: Settings, line: socket.socket) -> None:
 
 def _live(orders: Orders, settings: Settings, line: socket.socket) -> None:
     line.sendall(HELLO)
+    try:
+        _run_suspects(orders, settings, line)
+    except FolderRefused as refusal:  # its suspects are tried again: without this line nobody would see why
+        events.loop_failed("cell", refusal)
+
+
+def _run_suspects(orders: Orders, settings: Settings, line: socket.socket) -> None:
     last_lines = LastLines(orders.file(os.getpid(), "lines")).writer()
     logs.configure(settings.telemetry, f"{orders.name()}-cell", profile=settings.profile, last_lines=last_lines)
     inmate = Inmate(orders)

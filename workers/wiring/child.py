@@ -24,6 +24,7 @@ from smena.telemetry import logs
 from workers.process import lineage
 from workers.process.child import Child
 from workers.process.exits import Exit
+from workers.process.folder import FolderRefused
 from workers.process.orders import Orders
 from workers.process.pipe import Pipe
 from workers.wiring.user_path import open_user_path
@@ -58,8 +59,8 @@ def _live(orders: Orders, end: socket.socket, prepare: Callable[[Orders], tuple[
     if not lineage.join_supervisor(orders.supervisor_pid, SYSTEM):
         return Exit.PARENT_LOST
     child = Child(orders, Pipe(end))
-    child.start()
     try:
+        child.start()
         settings, run = prepare(orders)
         logs.configure(settings.telemetry, child.name, profile=settings.profile, last_lines=child.last_lines())
         code = int(run(settings, child))
@@ -67,6 +68,9 @@ def _live(orders: Orders, end: socket.socket, prepare: Callable[[Orders], tuple[
     except Misconfigured as refusal:
         child.failed(str(refusal))
         return Exit.MISCONFIGURED
+    except FolderRefused as refusal:  # a passing one: the next child may find room
+        child.failed(str(refusal))
+        return Exit.CRASHED
     except Exception as failure:  # noqa: BLE001  (the seam: it is told with all that is known, and the process ends)
         child.mishaps.tell("the main thread", failure)
         return Exit.CRASHED

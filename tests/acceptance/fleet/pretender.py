@@ -2,13 +2,14 @@
 
 Files in the supervisor's state folder are its cues: ``poison-NAME`` crashes the thread of slot 1, ``exit-NAME`` has it
 exit with 0, ``let-go`` ends the jobs of a drain that waits for it, ``code`` is the code that a nursery loads
-(``broken`` cannot be loaded, with ``fails`` in it a child cannot run, with ``boots for ever`` it is never ready).
-``ran-PID`` says which code a child ran, ``nice-PID`` how it stood back from the processor at its boot and once it was
-ready, ``loads-PID`` how its nursery did.
+(``broken`` cannot be loaded, with ``fails`` in it a child cannot run, with ``boots for ever`` it is never ready), with
+``no-disk`` a child has no room for its flight recorder. ``ran-PID`` says which code a child ran, ``nice-PID`` how it
+stood back from the processor at its boot and once it was ready, ``loads-PID`` how its nursery did.
 """
 
 import ctypes
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -113,6 +114,8 @@ def _boot(plan: Plan, folder: Path) -> None:
         (folder / f"ran-{os.getpid()}").write_text(LOADED[0])
     if (folder / "no-more").exists():
         raise RuntimeError("no room for another")
+    if (folder / "no-disk").exists():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1024, resource.RLIM_INFINITY))
     if plan.fails or "fails" in LOADED[0]:
         raise RuntimeError("the pretender fails")
     while plan.boots_slowly or LOADED[0] == "boots for ever":
