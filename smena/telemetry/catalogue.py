@@ -263,6 +263,14 @@ FLEET_STATUS = Event(
     {"children": "how many live", "posts": "how many are wanted", "running": "jobs that run"},
 )
 
+FOLDER_REMADE = Event(
+    "folder.remade",
+    "warning",
+    "The supervisor's folder, or its lock, was removed while it ran, and made again. "
+    "What runs in children whose files went with it will not be known when they die.",
+    {"folder": "where it is"},
+)
+
 HOOK_FAILED = Event(
     "hook.failed",
     "warning",

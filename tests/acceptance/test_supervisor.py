@@ -260,6 +260,19 @@ def test_a_child_without_room_for_its_files_says_so_and_is_tried_again(fleet: Fl
     assert fleet.pids()["1"] == pids["1"]
 
 
+def test_children_start_again_after_a_cleaner_removed_the_folder(fleet: FleetGrip, tmp_path: Path) -> None:
+    fleet.start(forked=2)
+    pids = fleet.wait_ready()
+
+    fleet.folder.rename(tmp_path / "removed")  # at one stroke, or it is made again while it is being removed
+    eventually(lambda: fleet.pids() == pids)
+    os.kill(pids["0"], signal.SIGKILL)
+    fleet.wait_replaced("0", pids["0"])
+
+    assert fleet.pids()["1"] == pids["1"]
+    assert [remade["folder"] for remade in fleet.events("folder.remade")] == [str(fleet.folder)]
+
+
 def test_the_port_serves_metrics_of_the_living_and_the_dead(fleet: FleetGrip) -> None:
     fleet.start(forked=2)
     pid = fleet.wait_ready()["0"]

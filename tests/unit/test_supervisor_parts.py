@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import threading
@@ -252,6 +253,71 @@ def test_a_folder_that_cannot_be_the_supervisors_is_told_in_one_sentence(tmp_pat
     with pytest.raises(Misconfigured, match="cannot be made or written") as refused:
         StateFile(tmp_path / place).take()
     assert "\n" not in str(refused.value)
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[StateFile]:
+    """Give a folder that is taken, with its state written."""
+    state = StateFile(tmp_path / "state")
+    state.take()
+    state.write({"pid": 1})
+    yield state
+    state.release()
+
+
+@pytest.mark.parametrize("removed", ["folder", "lock"])
+def test_a_folder_that_a_cleaner_removed_is_made_and_locked_again(state: StateFile, removed: str) -> None:
+    assert not state.retake()
+    if removed == "folder":
+        shutil.rmtree(state.folder)
+    else:
+        (state.folder / "supervisor.lock").unlink()
+
+    assert state.retake()
+    assert not state.retake()
+    state.write({"pid": 1})
+
+    assert read_state(state.folder) == {"pid": 1}
+    assert state.folder.stat().st_mode & 0o777 == 0o700
+    with pytest.raises(Misconfigured, match="another supervisor"):
+        StateFile(state.folder).take()
+
+
+def test_a_link_in_place_of_the_removed_folder_is_refused(state: StateFile, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "supervisor.json").touch()
+    shutil.rmtree(state.folder)
+    state.folder.symlink_to(elsewhere)
+
+    with pytest.raises(Misconfigured, match="another stands there"):
+        state.retake()
+    assert [path.name for path in elsewhere.iterdir()] == ["supervisor.json"]
+
+
+def test_what_a_link_leads_to_is_left_alone_at_the_end(tmp_path: Path) -> None:
+    lost, elsewhere = StateFile(tmp_path / "state"), tmp_path / "elsewhere"
+    lost.take()
+    shutil.rmtree(lost.folder)
+    elsewhere.mkdir()
+    (elsewhere / "supervisor.json").touch()
+    lost.folder.symlink_to(elsewhere)
+
+    lost.release()
+
+    assert (elsewhere / "supervisor.json").exists()
+
+
+def test_a_folder_of_another_users_in_place_of_the_removed_one_is_refused(
+    state: StateFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(state.folder)
+    state.folder.mkdir()
+    with monkeypatch.context() as as_another:
+        as_another.setattr(os, "geteuid", lambda: state.folder.stat().st_uid + 1)
+        with pytest.raises(Misconfigured, match="another stands there"):
+            state.retake()
+    assert list(state.folder.iterdir()) == []
 
 
 def test_folders_of_killed_supervisors_are_removed_and_no_others(tmp_path: Path) -> None:

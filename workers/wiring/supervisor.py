@@ -179,8 +179,10 @@ def _publish(readers: tuple[Board, Herald, StateFile], host: str, port: int, vie
         "paused": view.paused,
     }
     try:
+        if state.retake():
+            events.emit(events.FOLDER_REMADE, folder=str(state.folder))
         state.write(seen)
-    except OSError as failure:  # a full disk keeps nobody from working
+    except (OSError, Misconfigured) as failure:  # a full disk, or a folder that is lost, keeps nobody from working
         events.emit(events.HOOK_FAILED, hook="state-file", error=error_text(failure))
 
 
