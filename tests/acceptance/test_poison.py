@@ -15,7 +15,14 @@ from workers.process.exits import Exit
 
 THREADS = 4
 MANY = 32
-WAYS = {"SIGKILL": "SIGKILL", "SIGSEGV": "SIGSEGV", "exit": "exit code 0", "exit 2": "exit code 2", "hog": "SIGKILL"}
+WAYS = {
+    "SIGKILL": "SIGKILL",
+    "SIGSEGV": "SIGSEGV",
+    "exit": "exit code 0",
+    "exit 2": "exit code 2",
+    "TERM": "exit code 7",
+    "hog": "SIGKILL",
+}
 """How a job kills its process, and what that looks like from outside."""
 
 
@@ -92,6 +99,18 @@ def test_p21_one_bad_among_many_coroutines_kills_a_logarithm_of_them(real_fleet:
     assert set(real_fleet.effects().values()) == {1}
     assert real_fleet.rows("SELECT DISTINCT attempt FROM effects") == [(1,)]
     assert 2 <= bitten(real_fleet, poison.id) <= most(MANY)
+
+
+def test_p21_a_job_whose_stray_thread_drains_its_process_for_less_than_it_takes_comes_to_an_end(
+    real_fleet: RealFleet,
+) -> None:
+    real_fleet.up(worker_drain_s=0.5)
+    real_fleet.wait_ready_workers(1)
+    real_fleet.send(book.strays.message("s"))
+    eventually(lambda: real_fleet.effects() == {"s": 1})
+    assert real_fleet.rows("SELECT attempt FROM effects") == [(1,)]
+    assert real_fleet.rows("SELECT why, cleared_at IS NOT NULL FROM smena.strikes") == [("suspected", True)]
+    assert len(real_fleet.events("child.exited")) == 1
 
 
 def test_p19_jobs_of_a_consumer_that_is_closed_again_and_again_are_innocent(

@@ -53,6 +53,35 @@ def test_p07_term_to_the_whole_group_twice_is_one_drain(fleet: FleetGrip) -> Non
     assert not fleet.events("child.killed")
 
 
+def test_p19_term_to_the_whole_group_strikes_nobody_though_the_children_hear_it_long_before(fleet: FleetGrip) -> None:
+    fleet.start(job="deaf", drain_s=600)
+    pids = fleet.wait_ready()
+
+    for pid in pids.values():
+        os.kill(pid, signal.SIGTERM)
+    eventually(lambda: all((fleet.folder / f"draining-forked-{post}").exists() for post in pids))
+    fleet.signal(signal.SIGTERM)
+    eventually(lambda: fleet.events("drain.started"))
+    fleet.signal(signal.SIGQUIT)
+
+    assert fleet.exit_code() == Exit.ENDED_NOW
+    assert not fleet.events("job.struck")
+
+
+def test_p19_whoever_is_found_dead_after_a_signal_to_the_whole_group_ended_with_the_fleet(fleet: FleetGrip) -> None:
+    fleet.start(forked=2, job="waits", drain_s=0)
+    pids = fleet.wait_ready()
+
+    os.kill(fleet.process.pid, signal.SIGSTOP)
+    for pid in (*pids.values(), fleet.process.pid):
+        os.kill(pid, signal.SIGTERM)
+    eventually(lambda: not [pid for pid in pids.values() if alive(pid)])
+    os.kill(fleet.process.pid, signal.SIGCONT)
+
+    assert fleet.exit_code() == Exit.DRAIN_OVERRAN
+    assert not fleet.events("job.struck")
+
+
 def test_a_child_that_outlives_its_drain_is_killed(fleet: FleetGrip) -> None:
     fleet.start(job="deaf", drain_s=0.2)
     pids = fleet.wait_ready()

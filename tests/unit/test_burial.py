@@ -19,7 +19,7 @@ from workers.process.exits import Exit
 from workers.process.faultfile import Fault
 from workers.process.lastlines import LastLines
 from workers.process.orders import Orders
-from workers.process.pipe import Pipe, Stuck
+from workers.process.pipe import Draining, Pipe, Stuck
 from workers.process.recorder import Running
 from workers.supervisor.burial import Burial, bury
 from workers.supervisor.child import SupervisedChild
@@ -102,15 +102,74 @@ def test_p21_a_job_that_exits_the_process_is_suspected_whatever_its_code(child: 
     assert struck(child, Ended(12, code), Evidence(ran(1))) == [("job0", "suspected")]
 
 
+@pytest.fixture
+def deaf(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Let no signal reach the child, which is none of ours; return what was sent."""
+    sent: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda pid, number: sent.append((pid, number)))
+    return sent
+
+
+def drains(child: SupervisedChild, line: Pipe) -> None:
+    """Let the child say that it has begun to drain."""
+    line.send(Draining())
+    child.hear(1.0)
+
+
 @pytest.mark.parametrize("code", [Exit.DRAINED, Exit.DRAIN_OVERRAN, Exit.CRASHED])
-def test_p19_a_drain_is_held_against_nobody(child: SupervisedChild, code: Exit) -> None:
-    child.draining = True
+def test_p19_a_drain_that_the_supervisor_asked_for_is_held_against_nobody(
+    child: SupervisedChild, line: Pipe, deaf: list[tuple[int, int]], code: Exit
+) -> None:
+    child.ask_to_drain()
+    assert deaf == [(12, signal.SIGTERM)]
+    drains(child, line)
     assert struck(child, Ended(12, code), Evidence(ran(1))) == []
 
 
+@pytest.mark.usefixtures("deaf")
 def test_p19_a_child_that_the_supervisor_killed_for_being_late_is_held_against_nobody(child: SupervisedChild) -> None:
+    child.ask_to_drain()
     child.killed = True
     assert struck(child, KILLED, Evidence(ran(1))) == []
+
+
+@pytest.mark.parametrize("code", [Exit.DRAIN_OVERRAN, Exit.CRASHED, Exit.DRAINED, 7])
+def test_p21_what_still_ran_at_the_end_of_a_drain_that_nobody_here_asked_for_is_suspected(
+    child: SupervisedChild, line: Pipe, code: int
+) -> None:
+    drains(child, line)
+    assert struck(child, Ended(12, code), Evidence(ran(1, 2))) == [("job0", "suspected"), ("job1", "suspected")]
+    assert struck(child, Ended(12, code), Evidence()) == []
+
+
+def test_p21_what_ran_in_a_child_that_drained_of_itself_and_was_killed_for_being_late_is_suspected(
+    child: SupervisedChild, line: Pipe
+) -> None:
+    drains(child, line)
+    child.killed = True
+    assert struck(child, KILLED, Evidence(ran(1))) == [("job0", "suspected")]
+
+
+@pytest.mark.usefixtures("deaf")
+def test_p21_a_child_that_drains_of_itself_is_not_excused_by_being_relieved_meanwhile(
+    child: SupervisedChild, line: Pipe
+) -> None:
+    drains(child, line)
+    child.ask_to_drain()
+    assert struck(child, Ended(12, Exit.DRAIN_OVERRAN), Evidence(ran(1))) == [("job0", "suspected")]
+
+
+@pytest.mark.usefixtures("deaf")
+@pytest.mark.parametrize("child_is_first", [True, False])
+def test_p19_in_the_drain_of_the_whole_fleet_it_is_nobodys_fault_whoever_hears_of_it_first(
+    child: SupervisedChild, line: Pipe, *, child_is_first: bool
+) -> None:
+    if child_is_first:
+        drains(child, line)
+    child.ask_to_drain(with_all=True)
+    if not child_is_first:
+        drains(child, line)
+    assert struck(child, Ended(12, Exit.DRAIN_OVERRAN), Evidence(ran(1))) == []
 
 
 class Away:

@@ -95,13 +95,16 @@ class Arbiter:
             self._reconcile()
             self._show()
             self._wait()
-            for heard in self._signals.take():
-                if act := self._on_signal.get(heard.number):
-                    act(heard)
+            self._obey()
             self._crew.hear()
             self._bury_the_dead()
         self._show()
         return self._finish(self._drain)
+
+    def _obey(self) -> None:
+        for heard in self._signals.take():
+            if act := self._on_signal.get(heard.number):
+                act(heard)
 
     # --- Wanted and actual -------------------------------------------------------------------
 
@@ -155,6 +158,7 @@ class Arbiter:
 
     def _bury_the_dead(self) -> None:
         for pid in _dead():
+            self._obey()  # a signal to the whole group is here too by now, and makes this end the fleet's
             self._crew.hear()  # its last words, which may be its first: a forked child tells its pid itself
             child = next((child for child in self._crew.children if child.pid == pid), None)
             if child is not None:
@@ -221,7 +225,7 @@ class Arbiter:
         for nursery in self._crew.nurseries:
             nursery.kill()
         for child in self._crew.children:
-            child.ask_to_drain()
+            child.ask_to_drain(with_all=True)
 
     def _end_now(self, heard: Heard) -> None:
         if self._drain is None:

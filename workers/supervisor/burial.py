@@ -1,9 +1,11 @@
 """Say against whom a death is held.
 
-A process that was asked to end, or killed for a reason of the supervisor's own, died of no job: nothing is held
-against those that ran. Else, if the supervisor killed it for some jobs' sake, each of those is struck, and nobody
-beside them; if the fatal signal came in one job's thread, that job; if it was killed for the sake of one of several,
-those; and if nobody knows better, all that ran.
+A process that ended because the supervisor had asked it to, or was killed for being late with that, died of no job:
+nothing is held against those that ran. A drain that anybody else began (a mishap of the process, a TERM that a job may
+have sent) is no alibi for what still ran at its end: a poison could drain its process, again and again. Else, if the
+supervisor killed it for some jobs' sake, each of those is struck, and nobody beside them; if the fatal signal came in
+one job's thread, that job; if it was killed for the sake of one of several, those; and if nobody knows better, all that
+ran.
 """
 
 from __future__ import annotations
@@ -72,9 +74,9 @@ def _key(job: Running) -> tuple[str, int]:
 
 
 def _in_order(child: SupervisedChild, ended: Ended) -> bool:
-    """Say whether it ended because it was to end, as is known here: a job may exit with whatever code.
+    """Say whether it ended because the supervisor had asked it to: a job may exit with whatever code.
 
     That goes for the codes a child has for QUIT, for a lost supervisor and for a bad setting too. Of those, only a
     child that somebody else has sent a QUIT can have been at work; what ran there is suspected, as after a KILL.
     """
-    return child.killed or (child.draining and ended.signal is None)
+    return child.asked and (child.killed or (child.draining and ended.signal is None))

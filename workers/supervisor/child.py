@@ -35,6 +35,7 @@ class SupervisedChild:
 
     ``nursery`` has forked it, if one did. ``relieves`` is the child whose place it is to take; ``leave_by`` is set once
     its place is no longer its own (relieved, or not wanted any more), and is the moment at which it is killed.
+    ``asked`` is whether its end is the supervisor's wish (`ask_to_drain`).
     ``share`` is its own part of the limits of its lifespan. ``culprits`` is set before the child is killed for some
     jobs' sake: those are to blame, whatever else ran. ``suspects`` is set before it is killed for one of these.
     """
@@ -47,6 +48,7 @@ class SupervisedChild:
     nursery: NurseryHandle | None = None
     relieves: SupervisedChild | None = None
     leave_by_s: float | None = None
+    asked: bool = False
     draining_since_s: float | None = None
     killed: bool = False
     culprits: tuple[Culprit, ...] = ()
@@ -100,8 +102,13 @@ class SupervisedChild:
             self.pipe.close()
             self.kill()
 
-    def ask_to_drain(self) -> None:
-        """Ask it to end in good order; a child not yet born, or one whose process is not known, ends by its pipe."""
+    def ask_to_drain(self, *, with_all: bool = False) -> None:
+        """Ask it to end in good order; a child not yet born, or one whose process is not known, ends by its pipe.
+
+        A drain that it had begun of itself stays its own, unless the whole fleet drains (``with_all``): a signal to the
+        process group may reach the child first.
+        """
+        self.asked = self.asked or with_all or not self.draining
         if not self.pid:
             self.draining = True
             self.pipe.close()

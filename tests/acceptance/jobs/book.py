@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -355,6 +356,10 @@ def _die(how: str) -> None:
             os._exit(0)
         case "exit 2":
             os._exit(2)
+        case "TERM":
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(POLL_S * 10)
+            os._exit(7)
         case "hog":
             hoard = bytearray(b"x") * (256 * 2**20)
             os.kill(os.getpid(), len(hoard) and signal.SIGKILL)
@@ -371,6 +376,15 @@ def poison(ctx: Context, /, how: str) -> None:
     (folder / f"bitten-{os.getpid()}-{ctx.job.id}").touch()
     time.sleep(POLL_S * 5)
     _die(how)
+
+
+@book.actor(queue="jobs")
+def strays(ctx: Context, /, key: str) -> None:
+    """Start a thread that dies of an error, and take effect after longer than the test's drain."""
+    threading.Thread(target=_gone_astray, name="strayed").start()
+    time.sleep(POLL_S * 100)
+    with ctx.transaction() as session:
+        session.execute(_EFFECT, _values(ctx, key))
 
 
 @book.actor(queue="jobs")
