@@ -191,6 +191,43 @@ def test_p22_a_child_whose_job_exits_with_the_code_of_a_drain_has_not_drained(fl
     assert not fleet.events("child.drained")
 
 
+def test_p22_a_job_that_exits_its_process_before_that_is_ready_is_told_as_what_it_is(fleet: FleetGrip) -> None:
+    fleet.start(forked=1, says_nothing=True)
+    pid = eventually(fleet.pids)["0"]
+
+    (fleet.folder / "exit-forked-0").write_text("0")
+    exited = eventually(lambda: fleet.events("child.exited"))
+
+    assert [(event["child"], event["code"], event["jobs"]) for event in exited] == [(pid, 0, 2)]
+    assert [event["job"] for event in fleet.events("job.struck")] == ["job-0-0", "job-0-1"]
+    assert not fleet.events("child.drained")
+
+
+def test_p22_a_job_that_exits_as_misconfigured_before_its_process_is_ready_refuses_nothing(fleet: FleetGrip) -> None:
+    fleet.start(forked=1, says_nothing=True)
+    pid = eventually(fleet.pids)["0"]
+
+    (fleet.folder / "exit-forked-0").write_text(str(Exit.MISCONFIGURED.value))
+    eventually(lambda: fleet.pids().get("0", pid) != pid)
+
+    assert [event["code"] for event in fleet.events("child.exited")] == [Exit.MISCONFIGURED]
+    assert not fleet.events("process.stopping")
+
+
+def test_p28_a_job_that_holds_its_process_before_that_is_ready_costs_it_its_life(fleet: FleetGrip) -> None:
+    fleet.start(forked=1, says_nothing=True, holds_interpreter=True, settings={"amqp_heartbeat_s": 4})
+    pid = eventually(fleet.pids)["0"]
+
+    killed = eventually(lambda: fleet.events("child.killed"))[0]
+    struck = eventually(lambda: fleet.events("job.struck"))
+
+    assert killed["child"] == pid
+    assert [(event["job"], event["why"]) for event in struck[:2]] == [
+        ("job-0-0", "suspected"),
+        ("job-0-1", "suspected"),
+    ]
+
+
 def test_a_child_that_is_drained_alone_is_replaced(fleet: FleetGrip) -> None:
     fleet.start(forked=1)
     pid = fleet.wait_ready()["0"]

@@ -280,7 +280,7 @@ def test_the_peak_memory_of_a_killed_child_is_told(fleet: FleetGrip) -> None:
 
 
 def test_usr1_writes_status_and_stacks_of_all_also_of_one_that_holds_its_interpreter(fleet: FleetGrip) -> None:
-    fleet.start(forked=1, plain=1, holds_interpreter=True)
+    fleet.start(forked=1, plain=1, holds_interpreter=True, settings={"amqp_heartbeat_s": 600})
     pids = {"forked-0": fleet.wait_ready()["0"], "plain-0": fleet.pids("plain")["0"]}
 
     fleet.signal(signal.SIGUSR1)

@@ -16,6 +16,7 @@ import pytest
 from smena.clock import MovedClock
 from tests.fixtures.eventually import eventually
 from workers.process import processor
+from workers.process.recorder import FlightRecorder
 from workers.process.standstill import LOOK_S, Standstill
 
 HEARTBEAT_S = 20.0
@@ -93,6 +94,21 @@ def test_a_process_in_which_no_job_runs_is_held_by_none(tmp_path: Path) -> None:
     path = tmp_path / "flight"
     with process(path, 0, "waits") as pid:
         assert Looks(pid, path).held(3) is None
+
+
+@pytest.mark.parametrize("tick", [0, 1])
+def test_p28_the_time_counts_from_when_a_job_runs_also_where_the_link_has_not_ticked_yet(
+    tmp_path: Path, tick: int
+) -> None:
+    recorder = FlightRecorder(tmp_path / "boots", 1)
+    recorder.link_tick = tick
+    with process(tmp_path / "flight", 0, "waits") as pid:
+        looks = Looks(pid, recorder.path)
+        assert looks.held(3) is None, "a boot may take its time"
+        recorder.enter(0, "early", "a.b", 1, 1.0)
+        assert looks.held(0.9) is None
+        assert looks.held(0.2) == (["early"], False)
+    recorder.close()
 
 
 def test_a_stopped_process_is_not_taken_for_a_held_one(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 The process's flight recorder keeps the tick of its link. When that has stood still for half of the broker's heartbeat
 timeout, and one thread has spent the processor time meanwhile, the jobs on that thread hold it: one or, where it is
 the event loop's, those that share it. Where no thread has spent it (C code that waits and lets nobody run) only a
-standstill of the whole heartbeat timeout counts, as one of all jobs.
+standstill of the whole heartbeat timeout counts, as one of all jobs. What stands still while no job runs (a boot that
+imports) is held by none, so the time counts from when some do, also where the link has not ticked yet.
 
 A process that was stopped (SIGSTOP, a debugger) stands still too, and holds nothing. Whoever has not looked for a
 while, because he stood still himself, begins anew.
@@ -58,8 +59,8 @@ class Standstill:
         """Return who holds it, if it is held by now."""
         now_s = self._clock.monotonic()
         has_missed, self._looked_s = now_s - self._looked_s > MISSED_S, now_s
-        tick = recorder.read_link_tick(self._path) or 0  # 0: no such file, or its link does not run yet
-        if not tick or tick != self._tick or has_missed or processor.is_stopped(self._pid):
+        tick = recorder.read_link_tick(self._path) or 0  # 0: no such file, or nobody has written one yet
+        if tick != self._tick or has_missed or processor.is_stopped(self._pid) or not recorder.read(self._path):
             self._tick, self._moved_s, self._used = tick, now_s, {}
             return None
         still_s = now_s - self._moved_s

@@ -169,8 +169,9 @@ class Arbiter:
 
     def _note(self, pid: int, ended: Ended) -> None:
         for child in [child for child in self._crew.children if child.pid == pid]:
-            self._crew.bury(child, ended)
-            self._judge(child.post.role.name, ended, child.failure)
+            left = self._crew.bury(child, ended)
+            if not left.running:  # else a job may have exited with that code
+                self._judge(child.post.role.name, ended, child.failure)
             if self._drain is not None:
                 self._drain.note(ended)
         for nursery in [nursery for nursery in self._crew.nurseries if nursery.pid == pid]:

@@ -207,8 +207,11 @@ class Crew:
 
     # --- Dead --------------------------------------------------------------------------------
 
-    def bury(self, child: SupervisedChild, ended: Ended) -> None:
-        """Keep what the dead child counted, tell what it left, and see when its post may be filled again."""
+    def bury(self, child: SupervisedChild, ended: Ended) -> Evidence:
+        """Keep what the dead child counted, tell what it left, and see when its post may be filled again.
+
+        Return what it left.
+        """
         now = self._clock.monotonic()
         left = evidence.collect(child.orders, ended.pid)
         self._strike(burial.bury(child, ended, left, self._host))
@@ -219,9 +222,10 @@ class Crew:
             child.nursery.reaped(ended.pid)
         _tell_exit(child, ended, left)
         if child.holds_post and not self._has_heir(child):
-            well = _drained(child, ended) and child.ready_s is not None
+            well = _drained(child, ended, left) and child.ready_s is not None
             child.post.vacate(now, ended.pid, child.healthy_s(now), ended_well=well)
             self._tell_loop(child)
+        return left
 
     def _strike(self, dead: Burial) -> None:
         """Hand the burial on, then tell it: whose strikes are looked up waits for them."""
@@ -273,15 +277,18 @@ class Crew:
             )
 
 
-def _drained(child: SupervisedChild, ended: Ended) -> bool:
-    """Say whether it was asked to end and did. The code alone is no proof: a job may exit with 0 where it works."""
-    return ended.code == Exit.DRAINED and (child.draining or child.ready_s is None)
+def _drained(child: SupervisedChild, ended: Ended, left: Evidence) -> bool:
+    """Say whether it was asked to end and did. The code alone is no proof: a job may exit with 0 where it works.
+
+    That may be before its process has said that it is ready, or in a drain; then the job is seen to have run.
+    """
+    return ended.code == Exit.DRAINED and not left.running and (child.draining or child.ready_s is None)
 
 
 def _tell_exit(child: SupervisedChild, ended: Ended, left: Evidence) -> None:
-    if _drained(child, ended):
+    if _drained(child, ended, left):
         events.emit(events.CHILD_DRAINED, role=child.post.role.name, post=child.post.name, child=ended.pid)
-    if _drained(child, ended) or (not ended.pid and child.draining):
+    if _drained(child, ended, left) or (not ended.pid and child.draining):
         return  # it ended as it should, or was never born because a drain came first
     events.emit(
         events.CHILD_EXITED,

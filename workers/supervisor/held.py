@@ -3,6 +3,9 @@
 A moment later the broker would take its connection for dead and give its jobs to others, while it goes on with them
 (P28). To blame is the job on whose thread the child spends its time. Where that serves several, or none does, all of
 them are suspects: they run again apart, where the one that holds is found, and cost the others nothing.
+
+Jobs begin a moment before their child says that it is ready, and one that holds it then keeps it from saying so. So a
+child is watched from its birth. A boot may take its time: as long as no job runs, none holds it.
 """
 
 from __future__ import annotations
@@ -31,9 +34,7 @@ class Held:
         if now_s - self._looked_s < LOOK_S:
             return
         self._looked_s = now_s
-        watched = [
-            child for child in self._crew.children if child.pid and child.ready_s is not None and not child.killed
-        ]
+        watched = [child for child in self._crew.children if child.pid and not child.killed]
         self._watches = {child: self._watches.get(child) or self._watch(child) for child in watched}
         for child, watch in self._watches.items():
             if (holders := watch.look()) is not None:

@@ -1,10 +1,11 @@
 """A role that runs pretended jobs; what it does beyond that is set by `SMENA_APP_…` (see `Plan`).
 
 Files in the supervisor's state folder are its cues: ``poison-NAME`` crashes the thread of slot 1, ``exit-NAME`` has it
-exit with 0, ``let-go`` ends the jobs of a drain that waits for it, ``code`` is the code that a nursery loads
-(``broken`` cannot be loaded, with ``fails`` in it a child cannot run, with ``boots for ever`` it is never ready), with
-``no-disk`` a child has no room for its flight recorder. ``ran-PID`` says which code a child ran, ``nice-PID`` how it
-stood back from the processor at its boot and once it was ready, ``loads-PID`` how its nursery did.
+exit with the code in the file (0 if that is empty), ``let-go`` ends the jobs of a drain that waits for it, ``code`` is
+the code that a nursery loads (``broken`` cannot be loaded, with ``fails`` in it a child cannot run, with ``boots for
+ever`` it is never ready), with ``no-disk`` a child has no room for its flight recorder. ``ran-PID`` says which code a
+child ran, ``nice-PID`` how it stood back from the processor at its boot and once it was ready, ``loads-PID`` how its
+nursery did.
 """
 
 import ctypes
@@ -48,6 +49,8 @@ class Plan(BaseModel):
     """Start two programs, as a worker's job might, one in its own session; their pids go to ``programs-NAME``."""
     holds_interpreter: bool = False
     """Be ready, then wait in C code that holds the interpreter's lock, so that no Python code runs any more."""
+    says_nothing: bool = False
+    """Run jobs, and never say that it is ready."""
     unready: bool = False
     """Report that the broker cannot be reached."""
     jobs_each_look: int = 0
@@ -86,9 +89,11 @@ def run(settings: Settings, child: Child) -> int:
         (folder / f"programs-{child.name}").write_text(" ".join(map(str, programs)))
     recorder = child.recorder(4)
     for slot in (0, 1):
+        recorder.enter(slot, f"job-{child.orders.post}-{slot}", "pretend.work", 1, time.time())
         threading.Thread(target=_work, args=(recorder, slot, child, folder), daemon=True).start()
     _show_pause(child, folder)
-    child.ready()
+    if not plan.says_nothing:
+        child.ready()
     if plan.shows_nice:
         (folder / f"nice-{os.getpid()}").write_text(f"{nice_at_boot} {_nice()}")
     if plan.holds_interpreter:
@@ -103,7 +108,10 @@ def run(settings: Settings, child: Child) -> int:
         tick += not plan.stuck
         child.report(tally.snapshot(), {"work": tick}, ("broker",) if plan.unready else ())
     hoard.clear()
-    return _drain(plan, settings, child, folder)
+    code = _drain(plan, settings, child, folder)
+    for slot in (0, 1) if code == Exit.DRAINED else ():
+        recorder.leave(slot)
+    return code
 
 
 def _boot(plan: Plan, folder: Path) -> None:
@@ -189,13 +197,14 @@ def _program(*, own_session: bool) -> int:
 
 def _work(recorder: FlightRecorder, slot: int, child: Child, folder: Path) -> None:
     recorder.bind(slot)
-    recorder.enter(slot, f"job-{child.orders.post}-{slot}", "pretend.work", 1, time.time())
     while True:
+        recorder.link_tick += slot
         if slot == 1 and (folder / f"poison-{child.name}").exists():
             ctypes.string_at(0)
         if slot == 1 and (folder / f"exit-{child.name}").exists():
+            code = (folder / f"exit-{child.name}").read_text()
             (folder / f"exit-{child.name}").unlink()
-            os._exit(Exit.DRAINED)
+            os._exit(int(code or Exit.DRAINED))
         time.sleep(CUE_S)
 
 
