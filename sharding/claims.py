@@ -6,6 +6,9 @@ grows with every taking. Finishing deletes the rows *of that term*; fewer than w
 has them by now: `ClaimLost`, and the transaction is rolled back (guarantee 3). The items themselves are never written
 again: a batch of a million leaves a few thousand dead rows, whoever holds a snapshot meanwhile.
 
+Who held it and is gone is not to blame for that alone: a drain, a lost connection and a frozen process leave slices as
+a poison item does. It is blamed on a *strike* (`smena/records/strikes.py`) against the very job that held it.
+
 All times are the database's. What waits for a retry is a slice that nobody may take before its time.
 """
 
@@ -28,10 +31,17 @@ MOST_PIECES: Final = 32
 LONGEST_TEXT: Final = 16 * 1024
 """Characters of an error's text or traceback that are kept of a dead item."""
 
+BLAMED: Final = """
+    SELECT EXISTS (SELECT 1 FROM smena.strikes AS k WHERE k.life = split_part(s.owner, '/', 1)
+                   AND k.job_id = substr(s.owner, strpos(s.owner, '/') + 1)) AS blamed
+"""
+"""Whether the job that held a slice is struck for the death of its process. One that is cleared of it stays so: it was
+shown to be harmless with other items."""
+
 TAKEN: Final = """taken AS (
     UPDATE smena.batch_slices AS s
     SET owner = :owner, term = s.term + 1, last = w.upto,
-        losses = CASE WHEN abandoned AND upto < w.last THEN 1 ELSE w.losses END,
+        losses = CASE WHEN blamed AND upto < w.last THEN 1 ELSE w.losses END,
         lease_until = clock_timestamp() + make_interval(secs => :lease_s)
     FROM wanted AS w WHERE s.id = w.id
     RETURNING s.id, s.term, s.first, s.last, s.attempt, s.losses
@@ -40,9 +50,8 @@ TAKEN: Final = """taken AS (
 
 TAKE: Final = sa.text(f"""
 WITH free AS (
-    SELECT s.id, s.first, s.last, s.attempt, s.owner IS NOT NULL AS abandoned,
-           s.losses + CASE WHEN s.owner IS NULL THEN 0 ELSE 1 END AS losses
-    FROM smena.batch_slices AS s
+    SELECT s.id, s.first, s.last, s.attempt, b.blamed, s.losses + CAST(b.blamed AS int) AS losses
+    FROM smena.batch_slices AS s CROSS JOIN LATERAL ({BLAMED}) AS b
     WHERE s.batch = :batch AND s.first >= :start AND s.lease_until <= clock_timestamp()
       AND EXISTS (SELECT 1 FROM smena.batches WHERE id = :batch AND state = 'running' AND epoch = :epoch)
     ORDER BY s.first
@@ -53,10 +62,10 @@ WITH free AS (
            max(losses) OVER (ORDER BY first) AS suspected
     FROM free
 ), wanted AS (
-    SELECT id, first, last, attempt, abandoned, losses,
+    SELECT id, first, last, attempt, blamed, losses,
            least(CASE WHEN size * 2 <= (:items - before) * 3 THEN last
                       ELSE first + CAST(:items - before AS bigint) - 1 END,
-                 CASE WHEN abandoned AND size > 1 THEN first + size / 2 - 1 ELSE last END) AS upto
+                 CASE WHEN blamed AND size > 1 THEN first + size / 2 - 1 ELSE last END) AS upto
     FROM measured WHERE before = 0 OR (before * 4 <= :items * 3 AND suspected = 0)
 ), {TAKEN}, rest AS (
     INSERT INTO smena.batch_slices (batch, first, last, attempt, losses)
@@ -76,10 +85,6 @@ _RENEW: Final = sa.text(f"""
 UPDATE smena.batch_slices AS s SET lease_until = clock_timestamp() + make_interval(secs => :lease_s)
 FROM {_CLAIMS} WHERE s.id = c.id AND s.term = c.term
 RETURNING s.id
-""")  # noqa: S608 - constants
-_RELEASE: Final = sa.text(f"""
-UPDATE smena.batch_slices AS s SET owner = NULL, lease_until = 'epoch'
-FROM {_CLAIMS} WHERE s.id = c.id AND s.term = c.term
 """)  # noqa: S608 - constants
 FINISH: Final = sa.text(
     f"DELETE FROM smena.batch_slices AS s USING {_CLAIMS} WHERE s.id = c.id AND s.term = c.term"  # noqa: S608
@@ -114,7 +119,7 @@ class Piece(NamedTuple):
 
     An item that cannot be read is an `UnreadableItem` (`sharding/reading.py`).
 
-    ``losses`` is how often its owner did not come back while it had this extent: one that kills its owner is parted
+    ``losses`` is how often a job was struck that held it while it had this extent: one that kills its process is parted
     in two each time, until it is one item, which can then be told from its neighbours. ``ends`` are the last items of
     its keys, in a batch by partition; that of the last key may be beyond the piece.
     """
@@ -154,6 +159,7 @@ class DeadItem(NamedTuple):
 class Wish:
     """What a claimer asks for: how many items, of which batch in which epoch, for how long.
 
+    ``owner`` is the claimer as `owner` names it.
     ``start`` is where to look first: a claimer goes on behind its last claim, over no dead rows of its own.
     """
 
@@ -185,6 +191,11 @@ class Claim:
     def handles(self) -> dict[str, list[int]]:
         """Return the parameters by which statements name what is held."""
         return {"ids": [piece.id for piece in self.pieces], "terms": [piece.term for piece in self.pieces]}
+
+
+def owner(life: str, job_id: str) -> str:
+    """Return what a claimer is called: a shard job in one life of a process, as its strike would name it."""
+    return f"{life}/{storable(job_id)}"
 
 
 def take(connection: sa.Connection, wish: Wish) -> Claim | None:
@@ -223,11 +234,6 @@ def renew(connection: sa.Connection, handles: Iterable[tuple[int, int]], lease_s
     named = list(handles)
     values = {"ids": [each for each, _ in named], "terms": [term for _, term in named], "lease_s": lease_s}
     return set(connection.scalars(_RENEW, values))
-
-
-def release(connection: sa.Connection, claim: Claim) -> None:
-    """Give everything back as it was taken, in one statement; nothing for what is not ours any more."""
-    connection.execute(_RELEASE, claim.handles())
 
 
 def finish(

@@ -56,15 +56,14 @@ LIMIT 1
 """)  # noqa: S608 - constants
 _TAKE: Final = sa.text(f"""
 WITH free AS (
-    SELECT s.id, s.first, s.last, s.owner IS NOT NULL AS abandoned,
-           s.losses + CASE WHEN s.owner IS NULL THEN 0 ELSE 1 END AS losses
-    FROM smena.batch_slices AS s
+    SELECT s.id, s.first, s.last, b.blamed, s.losses + CAST(b.blamed AS int) AS losses
+    FROM smena.batch_slices AS s CROSS JOIN LATERAL ({claims.BLAMED}) AS b
     WHERE s.id = (SELECT s.id FROM {_READY} AND s.partition = :partition ORDER BY s.first LIMIT 1)
       AND s.lease_until <= clock_timestamp()
     FOR UPDATE OF s SKIP LOCKED
 ), reached AS (
     SELECT *, least(last, first + :items - 1,
-                    CASE WHEN abandoned AND first < last THEN first + (last - first + 1) / 2 - 1 ELSE last END) AS reach
+                    CASE WHEN blamed AND first < last THEN first + (last - first + 1) / 2 - 1 ELSE last END) AS reach
     FROM free
 ), wanted AS (
     SELECT r.*, CASE WHEN reach < r.last AND k.last > reach AND k.first > r.first THEN k.first - 1 ELSE reach END

@@ -40,11 +40,11 @@ WITH runs AS (
     WHERE locktype = 'advisory' AND objsubid = 2 AND granted
       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 ), owners AS (
-    SELECT DISTINCT s.owner, runs.process
+    SELECT DISTINCT split_part(s.owner, '/', 1) AS life, runs.process
     FROM smena.batch_slices AS s JOIN runs ON runs.item BETWEEN s.first AND s.last
     WHERE s.batch = %(batch)s AND s.owner IS NOT NULL
 )
-SELECT s.first, s.last, owners.process FROM smena.batch_slices AS s JOIN owners USING (owner)
+SELECT s.first, s.last, owners.process FROM smena.batch_slices AS s JOIN owners ON life = split_part(s.owner, '/', 1)
 WHERE s.batch = %(batch)s AND s.lease_until > clock_timestamp()
 """
 _EFFECTIVE: Final = "SELECT DISTINCT number FROM drill.effects WHERE run = %(run)s AND number = ANY (%(numbers)s)"

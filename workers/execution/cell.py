@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from smena.records.strike import Strike, Why
-from workers.execution.cell_frames import Answer, Frame, Given, Talk
+from workers.execution.cell_frames import Answer, Frame, Given, Named, Talk
 from workers.execution.pool_process import Ending
 from workers.middleware.attempt import Attempt
 from workers.process import faultfile, lastlines, recorder, tree
@@ -80,6 +80,7 @@ class Cell:
     def hold(self, answer: Callable[[Suspect, Answer], None]) -> None:
         """Give it its suspects and hear of each; return when all have answered or it is gone."""
         try:
+            self._talk.send(Named(self.life))
             for number, suspect in self.left.items():
                 delivery, turn = suspect.attempt.delivery, suspect.attempt.turn
                 self._talk.send(Given(number, delivery.queue, delivery.body, delivery.header, turn))

@@ -1,6 +1,6 @@
 """Speak between a worker and a cell: a length, then MessagePack.
 
-The worker gives suspects; the cell answers for each how its delivery was settled there. The end of the line means
+The worker names the cell and gives it suspects; the cell answers for each how its delivery was settled there. The end of the line means
 that the other has gone.
 """
 
@@ -23,6 +23,12 @@ CLOSE_S: Final = 5.0
 """How long a cell that has answered for all gets to close what it had open."""
 
 _LENGTH: Final = struct.Struct("=I")
+
+
+class Named(msgspec.Struct, frozen=True, tag="named"):
+    """What strikes will call the cell; the first frame."""
+
+    life: str
 
 
 class Given(msgspec.Struct, frozen=True, tag="given"):
@@ -48,7 +54,7 @@ class Answer(msgspec.Struct, frozen=True, tag="answer"):
     evidence: Evidence | None = None
 
 
-Frame = Given | Answer
+Frame = Named | Given | Answer
 
 _decode: Final = msgspec.msgpack.Decoder(Frame)
 _encode: Final = msgspec.msgpack.Encoder()

@@ -16,7 +16,6 @@ import sqlalchemy as sa
 from sharding import claims
 from sharding.claims import Claim, Wish
 from smena.clock import Clock
-from smena.job import new_id
 from smena.lifecycle import Loop
 from smena.store.database import Database
 from smena.telemetry import events
@@ -55,22 +54,26 @@ class HeldClaim:
 
 
 class ClaimKeeper(Loop):
-    """The claims of one process and the loop that renews them; a service. ``owner`` is random per boot (P32)."""
+    """The claims of one process and the loop that renews them; a service.
 
-    def __init__(self, database: Database, lease_s: float, clock: Clock) -> None:
+    ``life`` is the process's, random per boot (P32): what its death is held against is found by it.
+    """
+
+    def __init__(self, database: Database, life: str, lease_s: float, clock: Clock) -> None:
         super().__init__("claim-keeper", self._round, events.loop_failed)
-        self.owner = new_id()
         self.lease_s = lease_s
         self._database = database
+        self._life = life
         self._clock = clock
         self._held: set[HeldClaim] = set()
         self._changing = threading.Lock()
 
-    def take(self, batch: int, epoch: int, items: int, start: int, take: Take) -> HeldClaim | None:
-        """Take slices of a batch, as ``take`` does, and hold them until `drop`; None where none is free."""
+    def take(self, job_id: str, batch: int, epoch: int, items: int, start: int, take: Take) -> HeldClaim | None:
+        """Take slices of a batch for a shard job, as ``take`` does, and hold them until `drop`; None where none is free."""
+        owner = claims.owner(self._life, job_id)
         asked_s = self._clock.monotonic()
         with self._database.transaction() as connection:
-            claim = take(connection, Wish(batch, epoch, self.owner, self.lease_s, items, start))
+            claim = take(connection, Wish(batch, epoch, owner, self.lease_s, items, start))
         if claim is None:
             return None
         held = HeldClaim(claim, asked_s, self.lease_s, self._clock)

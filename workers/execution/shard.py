@@ -153,7 +153,7 @@ class Shards:
         over_s = self._clock.monotonic() + self._settings.turn_s
         course.start = 0  # what was abandoned meanwhile may lie behind
         while not self._ending():
-            held = self._take(course, epoch)
+            held = self._take(course, epoch, attempt.job.id)
             outcome = self._nothing(course, epoch) if held is None else self._worked(course, held, attempt)
             if outcome is not None:
                 return outcome
@@ -161,13 +161,13 @@ class Shards:
                 return Snooze(0.0, YIELDED)
         return Returned("shutdown")
 
-    def _take(self, course: _Course, epoch: int) -> HeldClaim | None:
+    def _take(self, course: _Course, epoch: int, job_id: str) -> HeldClaim | None:
         """Take what comes behind the last claim, over no dead rows of what was finished; then from the beginning."""
         batch, mode, wish, start = course.recipe.batch, course.mode, course.appetite.wish(), course.start
-        held = self._keeper.take(batch, epoch, wish, start, mode.take)
+        held = self._keeper.take(job_id, batch, epoch, wish, start, mode.take)
         if held is None and start:
             course.start = 0
-            held = self._keeper.take(batch, epoch, wish, 0, mode.take)
+            held = self._keeper.take(job_id, batch, epoch, wish, 0, mode.take)
         if held is not None:
             course.start = mode.behind(held.claim)
         return held

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import msgspec
+
 from smena.amqp import codec
 from smena.book import bound
 from smena.clock import SYSTEM, Deadline
@@ -22,7 +24,7 @@ from smena.records.strike import Strike
 from smena.settings import Settings
 from smena.telemetry import events, logs
 from workers.broker.delivery import Delivery
-from workers.execution.cell_frames import Answer, Given, Talk
+from workers.execution.cell_frames import Answer, Given, Named, Talk
 from workers.execution.pace import Pace
 from workers.execution.pool_server import HELLO, serve
 from workers.execution.resources import OpenResources
@@ -185,9 +187,13 @@ def _live(orders: Orders, settings: Settings, line: socket.socket) -> None:
 def _run_suspects(orders: Orders, settings: Settings, line: socket.socket) -> None:
     last_lines = LastLines(orders.file(os.getpid(), "lines")).writer()
     logs.configure(settings.telemetry, f"{orders.name()}-cell", profile=settings.profile, last_lines=last_lines)
-    inmate = Inmate(orders)
+    talk = Talk(line)
+    named = talk.receive()
+    if not isinstance(named, Named):  # the worker is gone
+        return
+    inmate = Inmate(msgspec.structs.replace(orders, life=named.life))
     inmate.mishaps.install()
-    process = CellProcess(settings, inmate, Talk(line))
+    process = CellProcess(settings, inmate, talk)
     with bound(process.sender):
         process.live()
 

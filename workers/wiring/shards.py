@@ -23,14 +23,18 @@ def join(
     database: Database,
     once: OnceRing,
     *,
+    life: str,
     outer: Sequence[Ring],
     judge: Judge,
     make_context: MakeContext,
     board: Board,
     ending: Callable[[], bool],
 ) -> tuple[Mapping[str, BoundActor], ClaimKeeper]:
-    """Return the actors with those of shard jobs, and the keeper of this process's claims: a service."""
-    keeper = ClaimKeeper(database, settings.lease_s, SYSTEM)
+    """Return the actors with those of shard jobs, and the keeper of this process's claims: a service.
+
+    ``life`` is what strikes call this process.
+    """
+    keeper = ClaimKeeper(database, life, settings.lease_s, SYSTEM)
     shards = Shards(
         database,
         keeper,

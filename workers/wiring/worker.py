@@ -271,6 +271,7 @@ class WorkerProcess:
                 self._settings.batches,
                 self._database,
                 ring,
+                life=self._orders.life,
                 outer=outer[:2],
                 judge=judge,
                 make_context=self._context_maker(once),

@@ -10,9 +10,11 @@ import sqlalchemy as sa
 from sharding import batches, claims
 from sharding.claims import Again, Claim, DeadItem, Wish, joined
 from smena.errors import ClaimLost
+from smena.records.strikes import Strikes
 from smena.store.database import Database
 
 from . import book
+from .deaths import JOB, strike
 
 
 def opened(database: Database, count: int, **options: int) -> int:
@@ -22,13 +24,13 @@ def opened(database: Database, count: int, **options: int) -> int:
     return batch.id
 
 
-def take(database: Database, batch: int, owner: str = "a", items: int = 1000, start: int = 0) -> Claim | None:
+def take(database: Database, batch: int, life: str = "a", items: int = 1000, job: str = JOB) -> Claim | None:
     with database.transaction() as connection:
-        return claims.take(connection, Wish(batch, 1, owner, 60, items, start))
+        return claims.take(connection, Wish(batch, 1, claims.owner(life, job), 60, items))
 
 
-def taken(database: Database, batch: int, owner: str = "a", items: int = 1000) -> Claim:
-    claim = take(database, batch, owner, items)
+def taken(database: Database, batch: int, life: str = "a", items: int = 1000, job: str = JOB) -> Claim:
+    claim = take(database, batch, life, items, job)
     assert claim is not None
     return claim
 
@@ -128,14 +130,6 @@ def test_a_renewal_passes_an_items_open_transaction_and_a_takeover_does_not(data
         assert claims.marked(connection, batch, fresh.pieces[0]) == {0}
 
 
-def test_what_is_released_is_free_at_once(database: Database) -> None:
-    batch = opened(database, 100)
-    claim = taken(database, batch)
-    with database.transaction() as connection:
-        claims.release(connection, claim)
-    assert of(taken(database, batch, "b")) == of(claim)
-
-
 def test_an_item_that_is_to_wait_is_taken_by_nobody_before_its_time(database: Database) -> None:
     batch = opened(database, 4)
     while claim := take(database, batch):
@@ -157,11 +151,12 @@ def test_neighbours_that_wait_for_the_same_time_are_one_slice() -> None:
 def test_a_slice_that_kills_its_owners_is_parted_until_the_one_item_stands_alone(database: Database) -> None:
     batch = opened(database, 64, shards=1)
     poison, crashes = 37, 0
-    while claim := take(database, batch, items=64):
+    while claim := take(database, batch, f"life-{crashes}", items=64):
         held = of(claim)
         if held == [poison] and claim.pieces[0].losses >= 2:
             finish(database, claim, dead=[DeadItem(poison, 1, "crashed")])
         elif poison in held:
+            strike(database, f"life-{crashes}")
             crashes += 1
             run_out(database)
         else:
@@ -170,6 +165,37 @@ def test_a_slice_that_kills_its_owners_is_parted_until_the_one_item_stands_alone
     with database.session() as session:
         stands = batches.status(session, batch)
     assert (stands.left, stands.dead) == (0, 1)
+
+
+def test_whoever_is_gone_and_not_struck_has_cost_the_slice_nothing(database: Database) -> None:
+    batch = opened(database, 8, shards=1)
+    for life in ("drained", "frozen", "cut off from the database"):
+        assert of(taken(database, batch, life)) == list(range(8))
+        run_out(database)
+    strike(database, "another")
+    claim = taken(database, batch)
+    assert (of(claim), {piece.losses for piece in claim.pieces}) == (list(range(8)), {0})
+
+
+def test_of_the_jobs_of_a_dead_process_those_are_to_blame_that_are_struck(database: Database) -> None:
+    batch = opened(database, 8, shards=1)
+    held = [of(taken(database, batch, items=4, job=job)) for job in ("faulty", "beside")]
+    assert held == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    strike(database, "a", "faulty")
+    run_out(database)
+    losses: dict[int, int] = {}
+    while claim := take(database, batch, "b"):
+        losses |= {item: piece.losses for piece in claim.pieces for item in piece.items}
+    assert losses == dict.fromkeys(held[0], 1) | dict.fromkeys(held[1], 0)
+
+
+def test_a_job_that_is_cleared_of_a_death_does_not_clear_what_it_held(database: Database) -> None:
+    batch = opened(database, 1)
+    taken(database, batch)
+    strike(database, "a")
+    Strikes(database).clear([(JOB, 1)])
+    run_out(database)
+    assert taken(database, batch, "b").pieces[0].losses == 1
 
 
 def test_a_batch_of_many_items_leaves_few_dead_rows_under_a_held_snapshot(

@@ -18,6 +18,7 @@ from smena.keyspace import partition_of
 from smena.store.database import Database
 
 from . import book
+from .deaths import JOB, strike
 
 BY_TEN = {"mode": "partition", "by": lambda number: number % 10}
 ONE_KEY = {"mode": "partition", "by": lambda _: "k"}
@@ -30,9 +31,9 @@ def opened(database: Database, items: Any, **options: Any) -> int:
     return batch.id
 
 
-def take(database: Database, batch: int, items: int = 1000, epoch: int = 1, owner: str = "a") -> Claim | None:
+def take(database: Database, batch: int, items: int = 1000, epoch: int = 1, life: str = "a") -> Claim | None:
     with database.transaction() as connection:
-        return keyed_claims.take(connection, Wish(batch, epoch, owner, 60, items))
+        return keyed_claims.take(connection, Wish(batch, epoch, claims.owner(life, JOB), 60, items))
 
 
 def taken(database: Database, batch: int, items: int = 1000, epoch: int = 1) -> Claim:
@@ -142,7 +143,7 @@ def test_claimers_that_come_at_once_keep_each_key_in_order_and_each_partition_to
 
     def work(number: int) -> None:
         while True:
-            claim = take(database, batch, items=30 + number, owner=f"owner-{number}")
+            claim = take(database, batch, items=30 + number, life=f"life-{number}")
             if claim is None:
                 with database.transaction() as connection:
                     if not keyed_claims.outlook(connection, batch, 1).is_open:
@@ -168,8 +169,8 @@ def test_two_claimers_at_one_moment_do_not_share_a_partition(database: Database)
         assert first is not None
         with database.transaction() as other:  # what waited is free from this moment on
             other.execute(sa.text("UPDATE smena.batch_slices SET lease_until = now() WHERE first = 0"))
-        assert take(database, batch, owner="b") is None  # the first one is not committed yet, and holds all the same
-    assert take(database, batch, owner="b") is None
+        assert take(database, batch, life="b") is None  # the first one is not committed yet, and holds all the same
+    assert take(database, batch, life="b") is None
     finish(database, first)
     assert of(taken(database, batch)) != of(first)
 
@@ -207,7 +208,7 @@ def test_a_stale_owner_of_a_partition_cannot_write_and_its_heir_goes_on_where_it
     batch = opened(database, range(20), partitions=1, **BY_TEN)
     finish(database, taken(database, batch, items=4), again=[Again(0, 1, 2, 3600.0)])
     stale = taken(database, batch, items=2)
-    assert take(database, batch, owner="b") is None
+    assert take(database, batch, life="b") is None
     run_out(database)
     fresh = taken(database, batch)
     assert (fresh.pieces[0].id, fresh.pieces[0].term) == (stale.pieces[0].id, stale.pieces[0].term + 1)
@@ -260,9 +261,10 @@ def test_an_abandoned_slice_is_ended_before_dead_items_that_were_taken_up(databa
     with database.session() as session:
         batches.retry(session, batch)
         session.commit()
+    strike(database, "a")
     run_out(database)
     found = []
-    while claim := take(database, batch, epoch=2):
+    while claim := take(database, batch, epoch=2, life="b"):
         found.append(of(claim))
         finish(database, claim)
     assert found == [list(range(10, 15)), [2], list(range(15, 20)), list(range(20, 30))]
@@ -302,11 +304,12 @@ def test_nobody_takes_of_it_while_it_is_paused(database: Database) -> None:
 def test_an_item_that_kills_its_owners_is_found_and_its_key_stays_in_order(database: Database) -> None:
     batch = opened(database, range(64), mode="partition", by=lambda number: number % 4, partitions=1)
     poison, crashes, seen = 37, 0, []
-    while claim := take(database, batch, items=64):
+    while claim := take(database, batch, items=64, life=f"life-{crashes}"):
         held, piece = of(claim), claim.pieces[0]
         if held == [poison] and piece.losses >= 2:
             finish(database, claim, dead=[DeadItem(piece.first, 1, "crashed")])
         elif poison in held:
+            strike(database, f"life-{crashes}")
             crashes += 1
             run_out(database)
         else:
@@ -314,6 +317,16 @@ def test_an_item_that_kills_its_owners_is_found_and_its_key_stays_in_order(datab
             finish(database, claim)
     assert crashes <= 9
     assert seen == [n for k in range(4) for n in range(k, 64, 4) if n != poison]
+
+
+def test_whoever_is_gone_and_not_struck_has_cost_the_partition_nothing(database: Database) -> None:
+    batch = opened(database, range(8), partitions=1, **ONE_KEY)
+    for life in ("drained", "frozen", "cut off from the database"):
+        assert take(database, batch, life=life) is not None
+        run_out(database)
+    strike(database, "another")
+    claim = taken(database, batch)
+    assert (of(claim), claim.pieces[0].losses) == (list(range(8)), 0)
 
 
 def test_a_partition_of_which_many_keys_wait_waits_for_the_first_of_them(database: Database) -> None:

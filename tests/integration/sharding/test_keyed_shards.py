@@ -226,7 +226,7 @@ def test_p32_an_heir_goes_on_where_a_frozen_owner_was_and_the_owner_writes_nothi
 def test_what_an_owner_committed_before_it_died_is_not_worked_again(database: Database) -> None:
     batch = opened(database, partitions=1)
     with process(database) as one:
-        held = one.keeper.take(batch, 1, 16, 0, keyed_claims.take)
+        held = one.keeper.take("dead", batch, 1, 16, 0, keyed_claims.take)
         assert held is not None
         piece = held.claim.pieces[0]
         for place in range(3):

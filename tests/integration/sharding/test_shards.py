@@ -267,7 +267,7 @@ def test_p32_a_dead_workers_claims_are_free_when_their_lease_is_over_and_nothing
 ) -> None:
     batch = opened(database, book.commits, 50, shards=1)
     with process(database) as one:
-        held = one.keeper.take(batch, 1, 50, 0, claims.take)
+        held = one.keeper.take("dead", batch, 1, 50, 0, claims.take)
         assert held is not None
         piece = held.claim.pieces[0]
         with database.session() as session:  # it has done its first item, and dies
@@ -314,7 +314,7 @@ def test_the_keeper_renews_what_is_worked_longer_than_a_lease_and_nobody_takes_i
         def hook(_: int) -> None:
             for _ in range(12):
                 rival.wait(0.25)
-                assert one.keeper.take(batch, 1, 1, 0, claims.take) is None
+                assert one.keeper.take("rival", batch, 1, 1, 0, claims.take) is None
 
         book.doing.hook = hook
         assert one.turn(batch) == DONE

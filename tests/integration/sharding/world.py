@@ -13,7 +13,7 @@ from smena.book import Registry, RetryPolicy
 from smena.clock import SYSTEM, Deadline
 from smena.context import Context
 from smena.guarantees.once import Once
-from smena.job import Job
+from smena.job import Job, new_id
 from smena.settings.groups import Batches, Worker
 from smena.settings.groups import Retry as RetryDefaults
 from smena.store import faults
@@ -65,6 +65,7 @@ class Process:
             Batches.model_validate(given),
             database,
             ring,
+            life=new_id(),
             outer=outer,
             judge=judge,
             make_context=make_context,
