@@ -298,9 +298,9 @@ batch_slices = sa.Table(
     sa.Column("last", sa.BigInteger, nullable=False),
     # Which attempt of its items this will be; by partition, of its first one.
     sa.Column("attempt", sa.Integer, nullable=False, server_default=sa.text("1")),
-    # How often an owner did not come back from it.
+    # How often a job was struck that held it.
     sa.Column("losses", sa.Integer, nullable=False, server_default=sa.text("0")),
-    # A random id per boot (P32); empty while nobody works it.
+    # A shard job in one life of a process (P32), as a strike names them; empty while nobody works it.
     sa.Column("owner", sa.Text),
     # Until when nobody else may take it: the owner's lease, or the wait before a retry.
     sa.Column("lease_until", _TIME, nullable=False, server_default=sa.text("'epoch'")),

@@ -3,11 +3,14 @@
 import os
 import signal
 from contextlib import closing
+from typing import Any
 
 from pydantic import SecretStr
 
 from sharding import batches
 from sharding.claims import BLAMED
+from smena.book import Actor
+from smena.job import Job
 from smena.settings.groups import Database as DatabaseSettings
 from smena.store.database import Database
 from tests.acceptance.fleet.real import RealFleet
@@ -17,7 +20,19 @@ from workers.execution.slice_work import MOST_LOSSES
 
 ITEMS = 2000
 
-_FOUND = "WHERE b.blamed AND starts_with(s.owner, k.life) ORDER BY s.first"
+_BLAMED_BY = f"""
+SELECT k.worker FROM smena.batch_slices AS s CROSS JOIN LATERAL ({BLAMED}) AS b
+JOIN smena.strikes AS k ON starts_with(s.owner, k.life) WHERE b.blamed ORDER BY s.first
+"""  # noqa: S608 - a constant
+
+
+def send_one_shard_job(fleet: RealFleet, actor: Actor[..., Any], items: list[str]) -> None:
+    """Open a batch and send one shard job of it by hand: there is no relay."""
+    settings = DatabaseSettings(url=SecretStr(fleet.database_url))
+    with closing(Database(settings, "test")) as database, database.session() as session:
+        batch = batches.open(session, actor, items)
+        session.commit()
+    fleet.send(Job(actor=batches.SHARD, queue="jobs", args=(batch.id, 1)))
 
 
 def test_a_batch_outlives_a_worker_that_is_killed_over_it_and_starves_nobody(real_fleet: RealFleet) -> None:
@@ -44,40 +59,27 @@ def test_a_batch_outlives_a_worker_that_is_killed_over_it_and_starves_nobody(rea
 
 
 def test_an_item_whose_worker_is_drained_over_its_time_again_and_again_is_not_dead(real_fleet: RealFleet) -> None:
-    impatient = {"worker_drain_s": 0, "supervisor_kill_grace_s": 0.1, "batches_lease_s": 1}
-    real_fleet.up(roles="worker,relay", **impatient)
+    real_fleet.up(worker_drain_s=0, supervisor_kill_grace_s=0.1, batches_lease_s=1)
     real_fleet.wait_ready_workers(1)
+    send_one_shard_job(real_fleet, book.hold, ["long"])
     running = real_fleet.folder / "running-long"
-    settings = DatabaseSettings(url=SecretStr(real_fleet.database_url))
-    with closing(Database(settings, "test")) as database, database.session() as session:
-        batch = batches.open(session, book.hold, ["long"], shards=1)
-        session.commit()
-
-        def runs_or_is_dead() -> bool:
-            return running.exists() or batches.status(session, batch.id).state == "complete"
-
-        for reload in range(MOST_LOSSES):
-            eventually(runs_or_is_dead)
-            running.unlink()
-            real_fleet.signal(signal.SIGHUP)
-            eventually(lambda past=reload: len(real_fleet.events("reload.finished")) > past)
-        eventually(runs_or_is_dead)
-        real_fleet.cue("let-go")
-        eventually(lambda: batches.status(session, batch.id).state == "complete")
-        stands = batches.status(session, batch.id)
-    assert (stands.done, stands.dead) == (1, 0)
+    ended = "SELECT dead FROM smena.batches WHERE state = 'complete'"
+    for drains in range(MOST_LOSSES):
+        eventually(running.exists)
+        running.unlink()
+        real_fleet.signal(signal.SIGHUP)
+        eventually(lambda: len(real_fleet.events("reload.finished")), until=(drains + 1).__eq__)
+    eventually(lambda: running.exists() or real_fleet.rows(ended))
+    real_fleet.cue("let-go")
+    assert eventually(lambda: real_fleet.rows(ended)) == [(0,)]
     assert real_fleet.rows("SELECT * FROM smena.strikes") == []
 
 
 def test_what_a_shard_job_holds_is_found_by_its_strike_be_it_in_a_worker_or_in_a_cell(real_fleet: RealFleet) -> None:
-    real_fleet.up(roles="worker,relay", batches_lease_s=3600, batches_largest_slice=1)
+    real_fleet.up(batches_lease_s=3600, batches_largest_slice=1)
     real_fleet.wait_ready_workers(1)
-    settings = DatabaseSettings(url=SecretStr(real_fleet.database_url))
-    with closing(Database(settings, "test")) as database, database.session() as session:
-        batches.open(session, book.poison, ["SIGKILL", "SIGKILL"], shards=1)
-        session.commit()
-    blamed = f"SELECT k.worker FROM smena.batch_slices AS s, smena.strikes AS k, LATERAL ({BLAMED}) AS b {_FOUND}"
-    eventually(lambda: real_fleet.rows(blamed), until=[("worker-0",), ("worker-0-cell",)].__eq__)
+    send_one_shard_job(real_fleet, book.poison, ["SIGKILL", "SIGKILL"])
+    eventually(lambda: real_fleet.rows(_BLAMED_BY), until=[("worker-0",), ("worker-0-cell",)].__eq__)
 
 
 def test_a_batch_by_partition_keeps_each_key_in_order_over_a_worker_that_is_killed(real_fleet: RealFleet) -> None:

@@ -1,7 +1,7 @@
 """Speak between a worker and a cell: a length, then MessagePack.
 
-The worker names the cell and gives it suspects; the cell answers for each how its delivery was settled there. The end of the line means
-that the other has gone.
+The worker names the cell and gives it suspects; the cell answers for each how its delivery was settled there. The end
+of the line means that the other has gone.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class ClaimKeeper(Loop):
         self._changing = threading.Lock()
 
     def take(self, job_id: str, batch: int, epoch: int, items: int, start: int, take: Take) -> HeldClaim | None:
-        """Take slices of a batch for a shard job, as ``take`` does, and hold them until `drop`; None where none is free."""
+        """Take slices for a shard job, as ``take`` does, and hold them until `drop`; None where none is free."""
         owner = claims.owner(self._life, job_id)
         asked_s = self._clock.monotonic()
         with self._database.transaction() as connection:

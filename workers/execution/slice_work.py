@@ -36,7 +36,7 @@ from workers.middleware.tracing import MakeContext
 from workers.middleware.verdict import Judge
 
 MOST_LOSSES: Final = 3
-"""An item that was worked alone and whose worker did not come back so often is dead: it kills whoever runs it."""
+"""An item that was worked alone and was struck for so often is dead: it kills whoever runs it."""
 
 CRASHED: Final = "crashed"
 
