@@ -6,11 +6,13 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.fixtures.eventually import eventually
-from workers.process.recorder import FlightRecorder, read, read_link_tick
+from workers.process import recorder as flight
+from workers.process.recorder import FlightRecorder, Running, read, read_link_tick
 
 
 @pytest.fixture
@@ -106,6 +108,38 @@ def test_a_file_that_is_cut_while_it_is_read_ends_no_reader(path: Path) -> None:
 
 def _has_open(pid: int | None, path: Path) -> bool:
     return any(file.resolve() == path for file in Path(f"/proc/{pid}/fd").iterdir())
+
+
+def test_a_record_that_is_half_written_is_told_as_torn(
+    recorder: FlightRecorder, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_meanwhile = list[Running]()
+    pack = recorder._pack
+
+    def pack_and_look(*what: Any) -> None:
+        pack(*what)
+        read_meanwhile.extend(read(path))
+
+    monkeypatch.setattr(recorder, "_pack", pack_and_look)
+    recorder.enter(0, "x", "a.b", 1, 1.0)
+    assert [job.torn for job in read_meanwhile] == [True]
+    assert [job.torn for job in read(path)] == [False]
+
+
+def test_a_record_that_changes_while_it_is_read_is_read_again(
+    recorder: FlightRecorder, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder.enter(0, "before", "a.b", 1, 1.0)
+    piece, left = flight._piece, ["after"]
+
+    def piece_and_change(descriptor: int, size: int, at: int) -> bytes:
+        found = piece(descriptor, size, at)
+        if size == flight._SLOT_BYTES and left:
+            recorder.enter(0, left.pop(), "a.b", 1, 1.0)
+        return found
+
+    monkeypatch.setattr(flight, "_piece", piece_and_change)
+    assert [job.job_id for job in read(path)] == ["after"]
 
 
 def _write_for_ever(path: Path) -> None:
