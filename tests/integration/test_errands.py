@@ -25,7 +25,9 @@ from smena.settings.groups import Database as DatabaseSettings
 from smena.store import terms
 from smena.store.database import Database
 from smena.store.tables import ticks as ticks_table
+from smena.timetable.errand import AT
 from tests.fixtures import hourly_book
+from tests.fixtures.eventually import PATIENCE_S, eventually
 from workers.cli.once import once
 
 LEASE = "leader:scheduler"
@@ -86,6 +88,25 @@ def test_of_several_who_run_it_at_one_moment_one_does(database: Database, turns:
     with ThreadPoolExecutor(4) as threads:
         assert sum(threads.map(run, range(8))) == 1
     assert len(jobs(database, "hourly.first_import")) == 2
+
+
+def somebody_waits(database: Database) -> bool:
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    with database.transaction() as connection:
+        return bool(connection.scalar(sa.text(waiting)))
+
+
+def test_who_runs_it_waits_for_another_who_is_about_to(database: Database, turns: Turns) -> None:
+    turns.declare(BOOKS, lead(database))
+    errand = errands_of(BOOKS)[0]
+    Endings(database).done(jobs(database, "hourly.first_import"))
+    with ThreadPoolExecutor(1) as threads:
+        with database.transaction() as connection:
+            ticks.hold(connection, errand.name, AT)
+            run = threads.submit(Errands(database).run, errand)
+            eventually(lambda: run.done() or somebody_waits(database))
+            assert not run.done()
+        assert run.result(PATIENCE_S).schedule == errand.name
 
 
 def test_only_its_name_runs_it_again_and_not_while_it_runs(database: Database, turns: Turns) -> None:
