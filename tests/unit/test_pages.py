@@ -85,16 +85,16 @@ def _commands(text: str) -> Iterator[str]:
 
 def _assert_exists(words: list[str], line: str) -> None:
     command: click.Command = smena
-    context = click.Context(smena)
-    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
-        names = words.pop(0).split("|")
-        found = [command.get_command(context, name) for name in names if name != "…"]
-        assert all(found), line
-        command = found[0] or command
-        if len(names) > 1:
-            return
-    known = {name for one in command.params for name in one.opts} | {"--help", "--version"}
-    assert {word.strip("[]") for word in words if word.strip("[]").startswith("--")} <= known, line
+    with click.Context(smena) as context:  # what a command holds until its end, signals too, it lets go of
+        while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+            names = words.pop(0).split("|")
+            found = [command.get_command(context, name) for name in names if name != "…"]
+            assert all(found), line
+            command = found[0] or command
+            if len(names) > 1:
+                return
+        known = {name for one in command.params for name in one.opts} | {"--help", "--version"}
+        assert {word.strip("[]") for word in words if word.strip("[]").startswith("--")} <= known, line
 
 
 @cache
