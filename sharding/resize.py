@@ -25,20 +25,12 @@ UPDATE smena.partition_groups SET partitions = %(partitions)s, plan = NULL, gene
 WHERE name = %(group)s
 """
 _COUNT: Final = b"SELECT partitions FROM smena.partition_groups WHERE name = %(group)s FOR UPDATE"
-_MOST: Final = b"SELECT count(*) FROM smena.leases WHERE starts_with(name, %(lease)s)"
-"""Leases are made for all partitions of a group, and stay where it comes to have fewer."""
 
 
 def partitions_of(connection: psycopg.Connection[Any], group: str) -> int | None:
     """Return the group's number of partitions and lock it, so that no plan is made meanwhile; None if it has none."""
     row = connection.execute(_COUNT, {"group": group}).fetchone()
     return None if row is None else int(row[0])
-
-
-def most_ever(connection: psycopg.Connection[Any], group: str) -> int:
-    """Return the largest number of partitions that the group has had: senders may still have it."""
-    row = connection.execute(_MOST, {"lease": f"partition:{group}:"}).fetchone()
-    return 0 if row is None else int(row[0])
 
 
 def at_work(connection: psycopg.Connection[Any], group: str, silent_s: float) -> int:

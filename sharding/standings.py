@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any
 
 import psycopg
 
@@ -12,41 +12,6 @@ from sharding import leases, members, plans
 from sharding.leases import Lease
 from sharding.members import Member
 from sharding.plans import Plan
-
-_FORSAKEN: Final = b"""
-SELECT * FROM (
-    SELECT g.name, g.partitions,
-           g.partitions - (SELECT count(*) FROM smena.leases AS l
-                           WHERE starts_with(l.name, 'partition:' || g.name || ':')
-                           AND l.owner IS NOT NULL AND l.expires_at > clock_timestamp() - g.silent) AS unowned,
-           (SELECT count(*) FROM smena.members AS m
-            WHERE m.group_name = g.name AND NOT m.leaving AND m.expires_at > clock_timestamp()) AS members
-    FROM (SELECT *, make_interval(secs => %(silent_s)s) AS silent FROM smena.partition_groups) AS g
-    WHERE g.plan IS NOT NULL AND g.planned_at < clock_timestamp() - g.silent
-) AS each WHERE unowned > 0 AND members > 0 ORDER BY name
-"""
-_OUTGROWN: Final = b"""
-SELECT g.name, g.partitions,
-       (SELECT count(*) FROM smena.leases AS l WHERE starts_with(l.name, 'partition:' || g.name || ':')) AS once
-FROM smena.partition_groups AS g ORDER BY g.name
-"""
-
-
-class Forsaken(NamedTuple):
-    """A group with members that has partitions which nobody owns, and has had them for long."""
-
-    group: str
-    partitions: int
-    unowned: int
-    members: int
-
-
-class Outgrown(NamedTuple):
-    """A group that has had more ``partitions`` once; nobody works what is sent to those it has no more."""
-
-    group: str
-    partitions: int
-    once: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +54,6 @@ def of_all(connection: psycopg.Connection[Any]) -> list[GroupStanding]:
         _joined(plan, [one for one in everybody if one.group == plan.group], leases.held(connection, plan.group))
         for plan in plans.groups(connection)
     ]
-
-
-def forsaken(connection: psycopg.Connection[Any], silent_s: float) -> list[Forsaken]:
-    """Return the groups with members in which a partition has no owner, at least ``silent_s`` after the last plan."""
-    return [Forsaken(*row) for row in connection.execute(_FORSAKEN, {"silent_s": silent_s})]
-
-
-def outgrown(connection: psycopg.Connection[Any]) -> list[Outgrown]:
-    """Return the groups that had more partitions once than they have now."""
-    return [Outgrown(*row) for row in connection.execute(_OUTGROWN) if row[2] > row[1]]
 
 
 def _joined(plan: Plan, those: Sequence[Member], held: Sequence[Lease]) -> GroupStanding:

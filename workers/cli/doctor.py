@@ -5,32 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass
-from typing import Final
+from dataclasses import asdict
 
 import click
 
-from sharding import standings
-from sharding.standings import Forsaken, Outgrown
 from sharding.upkeep import Stalled, stalled
-from smena.amqp import names
 from smena.errors import SmenaError
 from smena.records.old_transactions import Holder, holders
 from smena.settings import Settings, load
 from smena.store.database import Database
-from workers.broker.depths import depths_once
-
-_LEASES: Final = 2
-"""Leases that a partition may be without an owner: one that the dead one had, one for those who look."""
-
-
-@dataclass(frozen=True, slots=True)
-class Complaint:
-    """Something that is not as it should be, and the way out."""
-
-    about: str
-    found: str
-    do: str
+from workers.cli.complaint import Complaint
+from workers.cli.neglected_partitions import neglected_partitions
 
 
 @click.command()
@@ -75,46 +60,7 @@ def _complaints(database: Database, settings: Settings, old_s: float) -> Iterato
         stuck = stalled(connection, settings.batches.stalled_s)
     yield from (_held(one) for one in open_ones if one.age_s is None or one.age_s >= old_s)
     yield from (_stuck(one) for one in stuck)
-    with closing(database.connect()) as session:
-        forsaken = standings.forsaken(session, _LEASES * settings.partitions.lease_s)
-        outgrown = standings.outgrown(session)
-    yield from (_forsaken(one) for one in forsaken)
-    yield from _stray(outgrown, settings)
-
-
-def _stray(outgrown: list[Outgrown], settings: Settings) -> Iterator[Complaint]:
-    """Tell of messages in partitions that their group has no more."""
-    if not outgrown:
-        return
-    prefix = settings.amqp.prefix
-    places = {one: _beyond(one, prefix) for one in outgrown}
-    depths = depths_once(settings.amqp, [queue for queues in places.values() for queue in queues])
-    for one, queues in places.items():
-        found = {queue: depths[queue] for queue in queues if depths.get(queue)}
-        if found:
-            told = ", ".join(f"{count} in {queue}" for queue, count in found.items())
-            yield Complaint(
-                "partitions",
-                f"{one.group} has {one.partitions} partitions, and senders that declare more: nobody works {told}",
-                f"give all senders {one.partitions}; what lies there is worked when the group has {one.once} again: "
-                f"once the rest of {one.group} is empty, `smena partition resize {one.group} {one.once}`",
-            )
-
-
-def _beyond(one: Outgrown, prefix: str) -> list[str]:
-    return [names.work_queue(prefix, names.address(one.group, number)) for number in range(one.partitions, one.once)]
-
-
-def _forsaken(one: Forsaken) -> Complaint:
-    found = (
-        f"{one.unowned} of the {one.partitions} partitions of {one.group} have no owner, though it has {one.members} "
-        "member(s)"
-    )
-    way = (
-        f"see that its workers declare {one.partitions} partitions as the group does, else they work nothing of it "
-        f"(event partition.count_differs); `smena partition owners {one.group}` shows which have no owner"
-    )
-    return Complaint("partitions", found, way)
+    yield from neglected_partitions(database, settings)
 
 
 def _held(one: Holder) -> Complaint:

@@ -10,6 +10,7 @@ from dataclasses import asdict
 import click
 import msgspec
 
+from sharding import neglect
 from sharding import resize as resizing
 from smena.amqp import names
 from smena.amqp.properties import Properties
@@ -86,7 +87,8 @@ def resize(queue: str, partitions: int) -> None:
         if partitions == was:
             click.echo(f"{queue} has {was} partitions already")
             return
-        bound = max(was, partitions, resizing.most_ever(connection, queue))
+        once = [one.once for one in neglect.outgrown(connection) if one.group == queue]
+        bound = max(was, partitions, *once)
         stray = range(was, partitions)  # nobody has worked what lies there: it becomes work
         places = [names.address(queue, number) for number in range(bound) if number not in stray]
         left = {name: count for name, count in _left(settings, database, queue, places).items() if count}

@@ -1,0 +1,55 @@
+"""Find partitions that nobody works, though it may look as if all were well: without an owner, or beyond the last."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import psycopg
+
+_UNOWNED: Final = b"""
+SELECT * FROM (
+    SELECT g.name, g.partitions,
+           g.partitions - (SELECT count(*) FROM smena.leases AS l
+                           WHERE starts_with(l.name, 'partition:' || g.name || ':')
+                           AND l.owner IS NOT NULL AND l.expires_at > clock_timestamp() - g.silent) AS unowned,
+           (SELECT count(*) FROM smena.members AS m
+            WHERE m.group_name = g.name AND NOT m.leaving AND m.expires_at > clock_timestamp()) AS members
+    FROM (SELECT *, make_interval(secs => %(silent_s)s) AS silent FROM smena.partition_groups) AS g
+    WHERE g.plan IS NOT NULL AND g.planned_at < clock_timestamp() - g.silent
+) AS each WHERE unowned > 0 AND members > 0 ORDER BY name
+"""
+_OUTGROWN: Final = b"""
+SELECT * FROM (
+    SELECT g.name, g.partitions,
+           (SELECT count(*) FROM smena.leases AS l WHERE starts_with(l.name, 'partition:' || g.name || ':')) AS once
+    FROM smena.partition_groups AS g
+) AS each WHERE once > partitions ORDER BY name
+"""
+"""Leases are made for all partitions of a group, and stay where it comes to have fewer."""
+
+
+class Unowned(NamedTuple):
+    """A group with members that has partitions which nobody owns, and has had them for long."""
+
+    group: str
+    partitions: int
+    unowned: int
+    members: int
+
+
+class Outgrown(NamedTuple):
+    """A group that has had more ``partitions`` once; nobody works what is sent to those it has no more."""
+
+    group: str
+    partitions: int
+    once: int
+
+
+def unowned(connection: psycopg.Connection[Any], silent_s: float) -> list[Unowned]:
+    """Return the groups with members in which a partition has no owner, at least ``silent_s`` after the last plan."""
+    return [Unowned(*row) for row in connection.execute(_UNOWNED, {"silent_s": silent_s})]
+
+
+def outgrown(connection: psycopg.Connection[Any]) -> list[Outgrown]:
+    """Return the groups that had more partitions once than they have now."""
+    return [Outgrown(*row) for row in connection.execute(_OUTGROWN)]
