@@ -243,7 +243,8 @@ def cli_page() -> str:
         `smena` comes with the fleet (`smena-fleet`); in this checkout it lies in `.venv/bin`. Settings come from
         `SMENA_…` and `smena.toml`; an option stands above both.
         """
-    return page("Commands", intro, *_commands(smena_command, click.Context(smena_command, info_name="smena")))
+    with click.Context(smena_command, info_name="smena") as context:
+        return page("Commands", intro, *_commands(smena_command, context))
 
 
 def _commands(command: click.Command, context: click.Context) -> Iterator[str]:
@@ -252,7 +253,8 @@ def _commands(command: click.Command, context: click.Context) -> Iterator[str]:
         for name in command.list_commands(context):
             found = command.get_command(context, name)
             if found is not None:
-                yield from _commands(found, click.Context(found, info_name=name, parent=context))
+                with click.Context(found, info_name=name, parent=context) as within:
+                    yield from _commands(found, within)
         return
     usage = " ".join(command.collect_usage_pieces(context))
     doc = cleandoc(command.help or "").replace("\b\n", "")
