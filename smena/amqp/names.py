@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Final
 
 from smena.errors import DelayTooLong, Misconfigured
+from smena.queue_name import fault_of
 
 LEVELS: Final = 24
 """Fixed for ever: a bit's place in the routing key is its level."""
@@ -28,25 +29,13 @@ SIGNIFICANT_BITS: Final = 8
 MAX_DELAY_MS: Final = ((1 << SIGNIFICANT_BITS) - 1 << LEVELS - SIGNIFICANT_BITS) * UNIT_MS
 """The longest delay that the levels hold: 12 days and 9 hours."""
 
-_MAX_NAME: Final = 127
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
-_RESERVED: Final = re.compile(r"lost|canary|delay(\..*)?|(.*\.)?dead|.*\.p\d{2,4}")
 _PARTITION: Final = re.compile(r"(.+)\.p(\d{2}|[1-9]\d{2,3})")
 
 
 def check_queue_name(name: str) -> str:
-    """Return the logical queue name if it can be one.
-
-    Raise `Misconfigured` for an empty or long name, for characters other than letters, digits, ``_``
-    and ``-`` between single dots (``*`` and ``#`` are wildcards where delays are bound), and for names
-    that would meet Smena's own (`lost`, `canary`, `delay…`, `….dead`, `….p07`).
-    """
-    if len(name) > _MAX_NAME or _NAME.fullmatch(name) is None:
-        raise Misconfigured(
-            "a queue name is 1 to 127 letters, digits, '_' or '-', in words parted by dots", queue=repr(name[:200])
-        )
-    if _RESERVED.fullmatch(name):
-        raise Misconfigured("this queue name is one of Smena's own", queue=repr(name))
+    """Return the logical queue name if it can be one (`smena/queue_name.py`); raise `Misconfigured`."""
+    if fault := fault_of(name):
+        raise Misconfigured(fault, queue=repr(name)[:200])
     return name
 
 

@@ -13,6 +13,8 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, SecretStr, StringConstraints
 
+from smena.queue_name import fault_of
+
 AMQP_PARAMETERS: Final = (
     "blocked_connection_timeout",
     "channel_max",
@@ -96,6 +98,12 @@ def _redis_url(value: SecretStr) -> SecretStr:
     return value
 
 
+def _queue_name(name: str) -> str:
+    if fault := fault_of(name):
+        raise ValueError(fault)
+    return name
+
+
 Seconds = Annotated[float, Unit("s")]
 WholeSeconds = Annotated[int, Unit("s")]
 Bytes = Annotated[int, Unit("bytes")]
@@ -105,7 +113,7 @@ ModulePaths = Annotated[tuple[ModulePath, ...], BeforeValidator(_split)]
 AlembicFolders = Annotated[
     tuple[Annotated[str, StringConstraints(min_length=1, max_length=500)], ...], BeforeValidator(_split)
 ]
-QueueName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,126}$")]
+QueueName = Annotated[str, AfterValidator(_queue_name)]
 QueueNames = Annotated[tuple[QueueName, ...], BeforeValidator(_split)]
 
 AmqpUrl = Annotated[SecretStr, AfterValidator(_amqp_url)]

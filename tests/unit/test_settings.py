@@ -202,6 +202,12 @@ def test_the_rarer_forms_of_an_address_are_taken(variable: str, address: str) ->
     load(env={variable: address})
 
 
+@pytest.mark.parametrize("name", ["a..b", "a.", "sales.dead", "delay.x", "lost", "stock.p07", "a*", "x" * 128])
+def test_a_queue_that_no_book_could_declare_refuses_to_boot(name: str) -> None:
+    with pytest.raises(Misconfigured, match=r"worker.queues: (a queue's name is|this queue name is one)"):
+        load(env={"SMENA_WORKER_QUEUES": f"sales,{name}"})
+
+
 def test_values_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(Misconfigured, match=r"retry\.base_s: is above retry\.cap_s"):
         load({"retry.base_s": 10, "retry.cap_s": 5}, {})
