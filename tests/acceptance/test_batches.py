@@ -14,7 +14,7 @@ from smena.job import Job
 from smena.settings.groups import Database as DatabaseSettings
 from smena.store.database import Database
 from tests.acceptance.fleet.real import RealFleet
-from tests.acceptance.jobs import book
+from tests.acceptance.jobs import book, deaths
 from tests.fixtures.eventually import eventually
 from workers.execution.slice_work import MOST_LOSSES
 
@@ -78,7 +78,7 @@ def test_an_item_whose_worker_is_drained_over_its_time_again_and_again_is_not_de
 def test_what_a_shard_job_holds_is_found_by_its_strike_be_it_in_a_worker_or_in_a_cell(real_fleet: RealFleet) -> None:
     real_fleet.up(batches_lease_s=3600, batches_largest_slice=1)
     real_fleet.wait_ready_workers(1)
-    send_one_shard_job(real_fleet, book.poison, ["SIGKILL", "SIGKILL"])
+    send_one_shard_job(real_fleet, deaths.poison, ["SIGKILL", "SIGKILL"])
     eventually(lambda: real_fleet.rows(_BLAMED_BY), until=[("worker-0",), ("worker-0-cell",)].__eq__)
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 from smena.amqp import names
 from tests.acceptance.fleet.real import RealFleet
-from tests.acceptance.jobs import book, many_queues, opens_at_import
+from tests.acceptance.jobs import book, deaths, many_queues, opens_at_import
 from tests.fixtures.eventually import eventually
 from tests.fixtures.fix_broker import BrokerView
 from workers.process.exits import Exit
@@ -120,7 +120,7 @@ def test_a_paused_fleet_takes_no_jobs_until_it_goes_on(real_fleet: RealFleet, br
 def test_a_bug_on_the_event_loop_ends_the_worker_in_order(real_fleet: RealFleet) -> None:
     real_fleet.up()
     before = real_fleet.wait_ready_workers(1)["0"]
-    real_fleet.send(book.astray.message("a"))
+    real_fleet.send(deaths.astray.message("a"))
 
     eventually(lambda: real_fleet.pids("worker").get("0", before) != before)
 

@@ -8,7 +8,7 @@ from typing import Any
 from smena.amqp import names
 from tests.acceptance.fleet.grip import alive
 from tests.acceptance.fleet.real import RealFleet
-from tests.acceptance.jobs import bare, book
+from tests.acceptance.jobs import bare, book, deaths
 from tests.fixtures.eventually import eventually
 from tests.fixtures.fix_broker import BrokerView
 from workers.process.exits import Exit
@@ -49,7 +49,7 @@ def test_p21_poison_is_dead_with_evidence_and_its_neighbours_are_done_once(
     real_fleet.wait_ready_workers(2)
     sent = 0
     for how, tells in WAYS.items():
-        poison = book.poison.message(how)
+        poison = deaths.poison.message(how)
         good = [book.slow_note.message(f"{how}{number}") for number in range(20)]
         real_fleet.send(*good[:10], poison, *good[10:])
         eventually(lambda: broker.depth(names.dead_queue(broker.prefix, "jobs")) == 1)
@@ -74,7 +74,7 @@ def test_p21_a_job_that_closes_what_is_not_its_own_ends_the_process_at_once(
 ) -> None:
     real_fleet.up(worker_drain_s=600)
     real_fleet.wait_ready_workers(1)
-    poison = book.poison.message("closes all")
+    poison = deaths.poison.message("closes all")
     real_fleet.send(poison)
     eventually(lambda: broker.depth(names.dead_queue(broker.prefix, "jobs")) == 1)
 
@@ -89,7 +89,7 @@ def test_p21_a_job_that_closes_what_is_not_its_own_ends_the_process_at_once(
 def test_p21_one_bad_among_many_coroutines_kills_a_logarithm_of_them(real_fleet: RealFleet, broker: BrokerView) -> None:
     real_fleet.up(worker_concurrency=MANY)
     real_fleet.wait_ready_workers(1)
-    poison = book.apoison.message("SIGKILL")
+    poison = deaths.apoison.message("SIGKILL")
     good = [book.ahold.message(f"good{number}") for number in range(MANY - 1)]
     real_fleet.send(*good[:9], poison, *good[9:])
     eventually(lambda: broker.depth(names.dead_queue(broker.prefix, "jobs")) == 1)
@@ -106,7 +106,7 @@ def test_p21_a_job_whose_stray_thread_drains_its_process_for_less_than_it_takes_
 ) -> None:
     real_fleet.up(worker_drain_s=0.5)
     real_fleet.wait_ready_workers(1)
-    real_fleet.send(book.strays.message("s"))
+    real_fleet.send(deaths.strays.message("s"))
     eventually(lambda: real_fleet.effects() == {"s": 1})
     assert real_fleet.rows("SELECT attempt FROM effects") == [(1,)]
     assert real_fleet.rows("SELECT why, cleared_at IS NOT NULL FROM smena.strikes") == [("suspected", True)]

@@ -8,7 +8,7 @@ import pytest
 from smena.book import Actor
 from tests.acceptance.fleet.grip import alive
 from tests.acceptance.fleet.real import RealFleet
-from tests.acceptance.jobs import book
+from tests.acceptance.jobs import book, deaths, late
 from tests.fixtures.eventually import eventually
 from workers.process.exits import Exit
 
@@ -20,7 +20,7 @@ def first(fleet: RealFleet, key: str) -> int:
     return int(mark.read_text(encoding="ascii"))
 
 
-@pytest.mark.parametrize("actor", [book.oversleep, book.aoversleep])
+@pytest.mark.parametrize("actor", [late.oversleep, late.aoversleep])
 def test_p26_p28_a_job_past_its_hard_limit_costs_its_process_and_nobody_else_anything(
     real_fleet: RealFleet, actor: Actor[[str], Any, ...]
 ) -> None:
@@ -56,7 +56,7 @@ def test_p26_p28_a_job_past_its_hard_limit_costs_its_process_and_nobody_else_any
 def test_p28_a_job_that_overruns_the_drain_keeps_its_message_until_its_process_is_dead(real_fleet: RealFleet) -> None:
     real_fleet.up(processes=2, worker_drain_s=0.5, worker_time_limit_s=0)
     real_fleet.wait_ready_workers(2)
-    real_fleet.send(book.overrun.message("stuck"))
+    real_fleet.send(late.overrun.message("stuck"))
     pid = first(real_fleet, "stuck")
     real_fleet.signal(signal.SIGHUP)
     eventually(lambda: real_fleet.effects() == {"stuck": 1}, timeout_s=90)
@@ -71,8 +71,8 @@ def test_p26_a_job_that_waits_for_postgresql_or_a_cpu_step_is_ended_there_too_an
     real_fleet.up(worker_threads=5)
     [worker] = real_fleet.wait_ready_workers(1).values()
     actors: list[Actor[[str], Any, ...]] = [
-        book.slow_statement, book.slow_transaction, book.slow_once, book.aslow_statement, book.atslow_transaction,
-        book.slow_step,
+        late.slow_statement, late.slow_transaction, late.slow_once, late.aslow_statement, late.atslow_transaction,
+        late.slow_step,
     ]  # fmt: skip
     real_fleet.send(*(actor.message(actor.name) for actor in actors))
     wanted = {actor.name: 1 for actor in actors}
@@ -101,7 +101,7 @@ def test_p26_p28_a_job_that_holds_the_interpreter_dies_with_its_process_alone_to
     real_fleet.send(book.hold.message("neighbour"))
     eventually((real_fleet.folder / "running-neighbour").exists)
     (real_fleet.folder / "running-neighbour").unlink()
-    held = book.backtrack.message("held")
+    held = late.backtrack.message("held")
     real_fleet.send(held)
     assert first(real_fleet, "held") == before
     eventually(lambda: real_fleet.events("child.condemned"))
@@ -119,7 +119,7 @@ def test_p26_p28_a_suspect_that_hangs_and_a_coroutine_that_holds_the_loop_cost_c
 ) -> None:
     real_fleet.up(amqp_heartbeat_s=4)
     real_fleet.wait_ready_workers(1)
-    hangs = book.dies_then_hangs.message("hangs")
+    hangs = deaths.dies_then_hangs.message("hangs")
     real_fleet.send(hangs)
     eventually(lambda: real_fleet.effects() == {"hangs": 1})
     assert [(event["job"], event["attempt"]) for event in real_fleet.events("job.retried")] == [(hangs.id, 1)]
@@ -129,7 +129,7 @@ def test_p26_p28_a_suspect_that_hangs_and_a_coroutine_that_holds_the_loop_cost_c
     neighbours = [book.ahold.message(f"neighbour{number}") for number in range(3)]
     real_fleet.send(*neighbours)
     eventually(lambda: len(list(real_fleet.folder.glob("running-*"))) == len(neighbours))
-    real_fleet.send(holds := book.abacktrack.message("holds"))
+    real_fleet.send(holds := late.abacktrack.message("holds"))
     eventually(lambda: not alive(worker))
     eventually(lambda: real_fleet.effects()["holds"] == 1)
     (real_fleet.folder / "let-go").touch()

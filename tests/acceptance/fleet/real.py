@@ -17,7 +17,7 @@ from smena.job import Job
 from smena.lifecycle import Group
 from smena.settings.groups import Amqp
 from tests.acceptance.fleet.grip import ROOT, FleetGrip
-from tests.acceptance.jobs import book
+from tests.acceptance.jobs import book, deaths, ground, late
 from tests.fixtures.eventually import eventually
 
 
@@ -35,13 +35,13 @@ class RealFleet(FleetGrip):
         self._services.start()
         if database_url is not None:
             with psycopg.connect(database_url) as database:
-                database.execute(book.CREATE)
+                database.execute(ground.CREATE)
 
     def up(self, *options: str, roles: str = "worker", processes: int = 1, **settings: object) -> None:
         """Start the fleet; ``settings`` are environment names without `SMENA_`, in lower case."""
         env = {
             **self.broker_settings(),
-            "SMENA_BOOKS": book.__name__,
+            "SMENA_BOOKS": ",".join(one.__name__ for one in (book, late, deaths)),
             "SMENA_WORKER_THREADS": "4",
             "SMENA_WORKER_PROCESSES": str(processes),
             "SMENA_SUPERVISOR_STATE_DIR": str(self.folder),
