@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
@@ -66,6 +66,9 @@ KEYED_SHARD: Final = "smena.keyed_shard"
 
 SHARDS: Final = 8
 MOST_SHARDS: Final = 1000
+LAST: Final = 2**63 - 1
+"""The largest number that a batch can have, which is a `bigint`."""
+
 LARGEST: Final = 1_000_000
 LONGEST_KEY: Final = 500
 """Characters of a key; an index holds it."""
@@ -129,7 +132,10 @@ def open(  # noqa: A001 - batches.open() reads like the builtin on purpose
     """
     connection = session.connection() if isinstance(session, Session) else session
     _refuse(actor, then)
-    _refuse_sizes(key, shards, largest_slice)
+    _refuse_key(key)
+    _refuse_count("a batch has {} shards", shards, MOST_SHARDS)
+    if largest_slice is not None:
+        _refuse_count("a slice has {} items", largest_slice, LARGEST)
     keying = _keying(mode, per, by, partitions, on_dead)
     constant = plain(dict(kwargs or {}), "kwargs")
     refuse_kwargs(actor, constant)
@@ -183,13 +189,11 @@ def retry(session: Place, batch: int) -> int:
 
     By partition they keep their order, and those of their key that are not in hand wait behind them.
     """
-    mode = _execute(session, sa.select(table.c.mode).where(table.c.id == batch)).scalar()
+    mode = status(session, batch).mode
     revive = _REVIVE if mode == "claim" else keyed_claims.REVIVE
     numbers = _execute(session, revive, {"batch": batch}).rowcount  # type: ignore[attr-defined]
     if numbers:
         _restart(session, batch, ("running", "paused", "complete", "cancelled"))
-    else:
-        status(session, batch)  # there must be one
     return int(numbers)
 
 
@@ -222,16 +226,19 @@ def _refuse(actor: Actor[..., Any], then: Actor[..., Any] | None) -> None:
         then.arguments.travelling((), {"batch": 1, "total": 1, "done": 1, "dead": 0})
 
 
-def _refuse_sizes(key: str | None, shards: int, largest_slice: int | None) -> None:
-    if not 1 <= shards <= MOST_SHARDS:
-        raise Misused(f"a batch has 1 to {MOST_SHARDS} shards", shards=shards)
-    if largest_slice is not None and not 1 <= largest_slice <= LARGEST:
-        raise Misused(f"a slice has 1 to {LARGEST} items", largest_slice=largest_slice)
-    if key is not None and (not key or key != storable(key, LONGEST_KEY)):
+def _refuse_key(key: object) -> None:
+    if key is not None and not (isinstance(key, str) and key and key == storable(key, LONGEST_KEY)):
         raise Misused(f"a batch's key is 1 to {LONGEST_KEY} characters, no NUL and no lone surrogate", key=repr(key))
 
 
+def _refuse_count(rule: str, count: object, most: int) -> None:
+    if type(count) is not int or not 1 <= count <= most:
+        raise Misused(rule.format(f"1 to {most}"), got=repr(count))
+
+
 def _keying(mode: Mode, per: Per, by: By | None, partitions: int | None, on_dead: OnDead | None) -> Keying | None:
+    if per not in get_args(Per):
+        raise Misused("a batch gives its actor one item at a time or a slice of them: per='item' or 'slice'", per=per)
     if mode == "claim":
         if by is not None or partitions is not None or on_dead is not None:
             raise Misused("`by`, `partitions` and `on_dead` say how mode='partition' works, which is not given")
@@ -306,6 +313,7 @@ def _restart(session: Place, batch: int, states: tuple[str, ...]) -> None:
 
 
 def _change(session: Place, batch: int, state: str, states: tuple[str, ...], **values: Any) -> Any:
+    _refuse_number(batch)
     is_whole = sa.or_(table.c.ended_at.is_(None), table.c.ended_at > sa.text("'epoch'"))  # not being deleted
     of_these = sa.update(table).where(table.c.id == batch, table.c.state.in_(states), is_whole)
     changed = of_these.values(state=state, **values)
@@ -313,6 +321,11 @@ def _change(session: Place, batch: int, state: str, states: tuple[str, ...], **v
     if row is None:
         raise NoBatch(batch=batch, wanted=" or ".join(states))
     return row
+
+
+def _refuse_number(batch: int) -> None:
+    if not 1 <= batch <= LAST:
+        raise NoBatch(batch=batch)
 
 
 def _execute(session: Place, statement: sa.Executable, values: dict[str, Any] | None = None) -> sa.Result[Any]:

@@ -11,7 +11,7 @@ import msgspec
 
 from smena.errors import Unsendable
 
-_UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
+_UNREADABLE: Final = (msgspec.MsgspecError, RecursionError)
 
 
 def of_file(path: Path) -> Iterator[Any]:
@@ -31,6 +31,8 @@ def of_file(path: Path) -> Iterator[Any]:
 def _value(text: str, number: int) -> Any:
     try:
         return msgspec.json.decode(text)
+    except UnicodeError as error:
+        raise Unsendable("a line is no UTF-8", line=number) from error
     except _UNREADABLE as error:
         raise Unsendable(f"a line is no JSON ({error})", line=number) from error
 

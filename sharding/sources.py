@@ -102,7 +102,8 @@ def copy(connection: sa.Connection, source: Any, into: str, lines: Callable[[lis
 
 
 def selected(query: sa.Select[Any] | sa.CompoundSelect[Any]) -> tuple[sa.Subquery, sa.ColumnElement[Any]]:
-    """Return a query's rows, and an item of them."""
+    """Return a query's rows, and an item of them; raise `Misused` where its columns do not make one."""
+    _refuse_names([str(column.key) for column in query.selected_columns])
     rows = query.subquery(_row_beside(query.selected_columns.keys()))
     columns = list(rows.c)
     nothing: sa.ColumnClause[Any] = sa.literal_column("CAST('null' AS json)")
@@ -111,14 +112,20 @@ def selected(query: sa.Select[Any] | sa.CompoundSelect[Any]) -> tuple[sa.Subquer
 
 
 def _asked(text: str, names: list[str]) -> Asked:
-    if len(set(names)) < len(names):
-        raise Misused("two columns of the query have one name", columns=", ".join(names))
+    _refuse_names(names)
     row = _row_beside(names)
     if len(names) == 1:
         item = f"{row}.item"
         return Asked(f"({text}\n) AS {row}(item)", f"coalesce(to_json({item}), 'null')", {names[0]: item})
     columns = {name: '{}."{}"'.format(row, name.replace('"', '""')) for name in names}
     return Asked(f"({text}\n) AS {row}", f"row_to_json({row})", columns)
+
+
+def _refuse_names(names: list[str]) -> None:
+    if not names:
+        raise Misused("the query has no column")
+    if len(set(names)) < len(names):
+        raise Misused("two columns of the query have one name", columns=", ".join(names))
 
 
 def _numbered(batch: int, asked: Asked) -> str:

@@ -11,7 +11,7 @@ from sharding import batches
 
 _WAKE: Final = sa.text("""
 UPDATE smena.batches AS b SET epoch = epoch + 1, sent_at = clock_timestamp()
-WHERE state = 'running' AND sent_at < clock_timestamp() - make_interval(secs => :stalled_s * epoch)
+WHERE state = 'running' AND sent_at < clock_timestamp() - make_interval(secs => :stalled_s * least(epoch, 10))
   AND NOT EXISTS (SELECT 1 FROM smena.batch_slices WHERE batch = b.id AND lease_until > clock_timestamp())
 RETURNING b.id AS batch, b.epoch, b.mode, b.queue, b.shards
 """)
@@ -46,7 +46,8 @@ def wake(connection: sa.Connection, stalled_s: float) -> Sequence[Woken]:
     """Send new shard jobs for batches that run, have something to take (or only their end), and that nobody holds.
 
     A shard job can be lost: dead by a poisoned process, or purged with its queue. Where the old ones only wait in a
-    long queue, they end when their turn comes, for their epoch is over; each time is waited for longer than the last.
+    long queue, they end when their turn comes, for their epoch is over; each time is waited for longer than the last,
+    up to ten times as long as the first.
     """
     woken = [Woken._make(row) for row in connection.execute(_WAKE, {"stalled_s": stalled_s})]
     for batch, epoch, mode, queue, shards in woken:

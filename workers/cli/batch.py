@@ -30,7 +30,7 @@ LOOK_S: Final = 0.5
 _GOING: Final = ("running",)
 
 shard_count = click.IntRange(1, batches.MOST_SHARDS)
-which = click.argument("batch_id", metavar="ID", type=click.IntRange(1))
+which = click.argument("batch_id", metavar="ID", type=click.IntRange(1, batches.LAST))
 watching = click.option("--watch", is_flag=True, help="Stay until it ends, with a progress bar at a terminal.")
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 

@@ -1,7 +1,7 @@
 """A batch is opened whole or not at all, can be watched, stopped and taken up, and ends exactly once."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -180,7 +180,7 @@ BAD_FILES = {
     "huge.jsonl": (b"1e999\n", "line=1"),
     "deep.jsonl": (b"[" * 100_000 + b"]" * 100_000, "line=1"),
     "surrogate.jsonl": (b'"\\ud800"\n', "line=1"),
-    "bytes.jsonl": (b'1\n"\xff"\n', "line=2"),
+    "bytes.jsonl": (b'1\n"\xff"\n', "no UTF-8: line=2"),
     "bytes.txt": (b"a\n\xff\n", "item=1"),
     "nul.txt": (b"a\nb\x00\n", "item=1"),
     "cells.csv": (b"a,b\n1,2\n1,2,3\n", "fields than the header: fields=3 header=2 line=3"),
@@ -221,6 +221,12 @@ def test_a_query_is_taken_as_its_text_stands(database: Database) -> None:
             assert [one.item for one in batches.items(session, batch, "left")] == [item]
     with pytest.raises(Misused, match="one name"):
         opened(database, batches.Query("SELECT 1 AS a, 2 AS a"), actor=book.anything)
+    for nothing in (batches.Query("SELECT"), sa.select()):
+        with pytest.raises(Misused, match="no column"):
+            opened(database, nothing, actor=book.anything)
+    twice = sa.select(sa.literal(1).label("a"), sa.literal(2).label("a"))
+    with pytest.raises(Misused, match="one name"):
+        opened(database, twice, actor=book.anything)
     writes = "WITH gone AS (DELETE FROM smena.batches RETURNING id) SELECT id FROM gone"
     with pytest.raises(Misused, match="refused"):
         opened(database, batches.Query(writes), actor=book.anything)
@@ -229,7 +235,8 @@ def test_a_query_is_taken_as_its_text_stands(database: Database) -> None:
 @pytest.mark.parametrize(
     "options",
     [{"key": ""}, {"key": "\0"}, {"key": "\ud800"}, {"key": "k" * 501}, {"shards": 0}, {"shards": 10**9},
-     {"largest_slice": 0}, {"largest_slice": -1}, {"largest_slice": 2**40}],
+     {"shards": 2.5}, {"shards": True}, {"largest_slice": 0}, {"largest_slice": -1}, {"largest_slice": 2**40},
+     {"largest_slice": 2.5}, {"key": 5}, {"per": "lot"}],
     ids=repr,
 )  # fmt: skip
 def test_keys_and_sizes_that_cannot_be_are_refused(database: Database, options: dict[str, Any]) -> None:
@@ -293,6 +300,13 @@ def test_done_dead_and_left_items_can_be_paged_through(database: Database) -> No
     with database.session() as session:
         (dead,) = batches.items(session, batch, "dead")
     assert (dead.number, dead.item, dead.attempts, dead.reason, dead.error) == (1, 1, 3, "bad", "no")
+
+
+@pytest.mark.parametrize("change", [batches.pause, batches.resume, batches.cancel, batches.retry, batches.status])
+def test_a_batch_that_cannot_be_is_there_for_no_command(database: Database, change: Callable[..., Any]) -> None:
+    for number in (0, -1, 2**63, 10**30):
+        with database.session() as session, pytest.raises(batches.NoBatch):
+            change(session, number)
 
 
 def test_the_dead_are_taken_up_again_and_it_completes_again(database: Database) -> None:

@@ -40,6 +40,12 @@ def test_a_batch_that_nobody_holds_is_sent_new_shard_jobs_later_each_time(databa
         assert connection.scalar(sa.text("SELECT count(*) FROM smena.outbox")) == 3
 
 
+def test_a_batch_that_was_taken_up_again_often_does_not_wait_for_ever(database: Database) -> None:
+    batch = opened(database, 100)
+    run(database, "UPDATE smena.batches SET epoch = 1000, sent_at = now() - interval '601 s'")
+    assert woken(database) == [(batch, 1001)]
+
+
 def test_a_batch_by_partition_is_woken_and_its_order_kept(database: Database) -> None:
     batch = opened(database, 100, mode="partition", by=lambda number: number % 2, partitions=1)
     with database.transaction() as connection:
