@@ -69,5 +69,6 @@ class Heart(Loop):
         with self._line.open() as connection:
             renewed = leases.renew(connection, held, self._us.lease_s)
             self._tenures.hear(held, renewed, asked_s + self._us.lease_s)
-            members.beat(connection, self._us.group, self._us.owner, self._us.worker, self._us.lease_s)
+            us = self._us
+            members.beat(connection, us.group, us.partitions, us.owner, us.worker, us.lease_s)
         self._on_beat()

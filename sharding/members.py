@@ -1,7 +1,8 @@
 """Know which processes work a group: a row each, which its heartbeat keeps alive by the database's clock.
 
 A member is a random id for each boot, never a name: a process that died and came back is another member (P32). A
-member that goes says so first (`leave`), and no heartbeat that is still under way brings it back.
+member that goes says so first (`leave`), and no heartbeat that is still under way brings it back. A process that
+declares another number of partitions than the group has is no member: it would be given a share that it cannot work.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from smena.store.tables import members
 
 _BEAT: Final = b"""
 INSERT INTO smena.members AS m (group_name, member, worker, leaving, expires_at)
-VALUES (%(group)s, %(member)s, %(worker)s, false, clock_timestamp() + make_interval(secs => %(lease_s)s))
+SELECT %(group)s, %(member)s, %(worker)s, false, clock_timestamp() + make_interval(secs => %(lease_s)s)
+WHERE NOT EXISTS (SELECT FROM smena.partition_groups WHERE name = %(group)s AND partitions <> %(partitions)s)
 ON CONFLICT (group_name, member) DO UPDATE SET expires_at = excluded.expires_at
 """
 _LEAVE: Final = b"UPDATE smena.members SET leaving = true WHERE group_name = %(group)s AND member = %(member)s"
@@ -52,9 +54,15 @@ class Member:
     alive: bool
 
 
-def beat(connection: psycopg.Connection[Any], group: str, member: str, worker: str, lease_s: float) -> None:
-    """Live on for ``lease_s``; the first beat joins. One that is leaving stays so."""
-    connection.execute(_BEAT, {"group": group, "member": member, "worker": worker, "lease_s": lease_s})
+def beat(
+    connection: psycopg.Connection[Any], group: str, partitions: int, member: str, worker: str, lease_s: float
+) -> None:
+    """Live on for ``lease_s``; the first beat joins. One that is leaving stays so.
+
+    Does nothing where the group has another number than ``partitions``; a group that has not begun has none yet.
+    """
+    named = {"group": group, "partitions": partitions, "member": member, "worker": worker, "lease_s": lease_s}
+    connection.execute(_BEAT, named)
 
 
 def leave(connection: psycopg.Connection[Any], group: str, member: str) -> None:

@@ -1,4 +1,8 @@
-"""Find partitions that nobody works, though it may look as if all were well: without an owner, or beyond the last."""
+"""Find partitions that nobody works, though it may look as if all were well.
+
+They are without an owner, or beyond the last, or the group has no member (its workers may run, and declare another
+number of partitions).
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,15 @@ SELECT * FROM (
     WHERE g.plan IS NOT NULL AND g.planned_at < clock_timestamp() - g.silent
 ) AS each WHERE unowned > 0 AND members > 0 ORDER BY name
 """
+_DESERTED: Final = b"""
+SELECT g.name, g.partitions FROM smena.partition_groups AS g
+WHERE g.planned_at < clock_timestamp() - make_interval(secs => %(silent_s)s)
+AND NOT EXISTS (SELECT FROM smena.members AS m WHERE m.group_name = g.name
+                AND m.expires_at > clock_timestamp() - make_interval(secs => %(silent_s)s))
+ORDER BY g.name
+"""
+"""The last member plans without itself as it leaves, so that ``planned_at`` is also when a group was deserted."""
+
 _OUTGROWN: Final = b"""
 SELECT * FROM (
     SELECT g.name, g.partitions,
@@ -45,9 +58,21 @@ class Outgrown(NamedTuple):
     once: int
 
 
+class Deserted(NamedTuple):
+    """A group without a member; whether that is a fault, its queues say."""
+
+    group: str
+    partitions: int
+
+
 def unowned(connection: psycopg.Connection[Any], silent_s: float) -> list[Unowned]:
     """Return the groups with members in which a partition has no owner, at least ``silent_s`` after the last plan."""
     return [Unowned(*row) for row in connection.execute(_UNOWNED, {"silent_s": silent_s})]
+
+
+def deserted(connection: psycopg.Connection[Any], silent_s: float) -> list[Deserted]:
+    """Return the groups in which no member has lived for ``silent_s``."""
+    return [Deserted(*row) for row in connection.execute(_DESERTED, {"silent_s": silent_s})]
 
 
 def outgrown(connection: psycopg.Connection[Any]) -> list[Outgrown]:

@@ -53,7 +53,7 @@ class Partitions(Loop):
     """A process's share of one group.
 
     ``owner`` is a random id for each boot, ``worker`` what an operator calls the process. A group whose number of
-    partitions in the database is not ``count`` is not worked (`partition.count_differs`).
+    partitions in the database is not ``count`` is not worked, nor joined (`partition.count_differs`).
     """
 
     def __init__(

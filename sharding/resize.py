@@ -1,7 +1,8 @@
 """Change a group's number of partitions, which moves keys: only while nobody works it, and nothing is in it.
 
 Whoever changes it makes sure of the second; the first is a condition of the statement. A member that declares another
-number than the row has works nothing of the group (`sharding/partitions.py`), so old and new code never work it both.
+number than the row has is no member and works nothing of the group (`sharding/members.py`), so old and new code never
+work it both; one that waits for the new number joins by itself.
 """
 
 from __future__ import annotations

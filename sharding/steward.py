@@ -135,13 +135,14 @@ class Steward(Loop):
             plans.begin(connection, self._us.group, self._us.partitions)
             return None
         self._plan = view.plan
+        if len(view.plan.owners) != self._us.partitions:
+            return self._refused(connection, view)
+        self._told_of = 0
         if self._us.owner not in view.live and not self._leaving.is_set():
             return None  # our first beat is yet to come, or our beats do not come through
         if not view.is_settled:
             self._settle(connection, view)
             return None
-        if len(view.plan.owners) != self._us.partitions:
-            return self._refused(view.plan)
         return view.plan
 
     def _settle(self, connection: psycopg.Connection[object], view: View) -> None:
@@ -156,8 +157,15 @@ class Steward(Loop):
                 moved=moved,
             )
 
-    def _refused(self, plan: Plan) -> Plan:
-        """Hold nothing of a group that is cut otherwise than we are told: keys would be in two places."""
+    def _refused(self, connection: psycopg.Connection[object], view: View) -> Plan:
+        """Hold nothing of a group that is cut otherwise than we are told: keys would be in two places.
+
+        Nor be given a share, which nobody would own: whoever joined before the group began, or was resized, leaves.
+        No beat joins again until the numbers agree.
+        """
+        plan = view.plan
+        if self._us.owner in view.live:
+            members.forget(connection, self._us.group, self._us.owner)
         if self._told_of != len(plan.owners):
             self._told_of = len(plan.owners)
             events.emit(

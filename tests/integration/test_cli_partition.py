@@ -31,7 +31,7 @@ def _group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database_url: str) -
     ):
         plans.begin(connection, "stock", 4)
         for member in ("a", "b"):
-            members.beat(connection, "stock", member, f"worker-{member}", 60)
+            members.beat(connection, "stock", 4, member, f"worker-{member}", 60)
         view = plans.look(connection, "stock")
         assert view is not None
         assert plans.settle(connection, view) == 0

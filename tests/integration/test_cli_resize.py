@@ -77,7 +77,7 @@ def test_what_was_sent_to_partitions_that_are_no_more_is_told_of_and_worked_when
 
 def test_the_doctor_tells_of_partitions_without_an_owner_where_there_are_members(database_url: str) -> None:
     with psycopg.connect(database_url) as connection:
-        members.beat(connection, "stock", "one", "worker-0", 60)
+        members.beat(connection, "stock", 4, "one", "worker-0", 60)
         view = plans.look(connection, "stock")
         assert view is not None
         plans.settle(connection, view)
@@ -86,6 +86,23 @@ def test_the_doctor_tells_of_partitions_without_an_owner_where_there_are_members
         connection.execute("UPDATE smena.partition_groups SET planned_at = now() - interval '1 h'")
     status, told = doctor()
     assert (status, "4 of the 4 partitions of stock have no owner, though it has 1 member" in told) == (1, True)
+
+
+def test_the_doctor_tells_of_messages_in_a_group_that_has_had_no_member_for_long(
+    broker: BrokerView, database_url: str
+) -> None:
+    put(broker, "stock.p01")
+    assert doctor() == (0, "nothing to complain of\n")  # it has begun just now
+    with psycopg.connect(database_url) as connection:
+        connection.execute("UPDATE smena.partition_groups SET planned_at = now() - interval '1 h'")
+        members.beat(connection, "stock", 4, "one", "worker-0", -1)
+    assert doctor() == (0, "nothing to complain of\n")  # its last member died just now
+    with psycopg.connect(database_url) as connection:
+        members.beat(connection, "stock", 4, "one", "worker-0", -3600)
+        members.beat(connection, "stock", 8, "another", "worker-1", 60)
+    status, told = doctor()
+    assert (status, "1 messages wait in the partitions of stock, and no worker is a member" in told) == (1, True)
+    assert "start workers that declare 4 partitions" in told
 
 
 def test_nothing_is_changed_while_a_message_lies_in_a_partition(broker: BrokerView) -> None:
@@ -116,16 +133,16 @@ def test_nothing_is_changed_while_rows_wait(database_url: str) -> None:
 
 def test_nothing_is_changed_while_somebody_works_it(database_url: str) -> None:
     with psycopg.connect(database_url) as connection:
-        members.beat(connection, "stock", "someone", "worker-0", 60)
+        members.beat(connection, "stock", 4, "someone", "worker-0", 60)
     status, told = resize(2)
     assert (status, "stop them first" in told) == (1, True)
 
 
 def test_nothing_is_changed_just_after_a_worker_fell_silent_whose_messages_may_come_back(database_url: str) -> None:
     with psycopg.connect(database_url) as connection:
-        members.beat(connection, "stock", "someone", "worker-0", -1)
+        members.beat(connection, "stock", 4, "someone", "worker-0", -1)
     status, told = resize(2)
     assert (status, "a moment ago" in told) == (1, True)
     with psycopg.connect(database_url) as connection:
-        members.beat(connection, "stock", "someone", "worker-0", -3600)
+        members.beat(connection, "stock", 4, "someone", "worker-0", -3600)
     assert resize(2)[0] == 0

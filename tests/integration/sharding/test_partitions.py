@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from sharding import members, plans
 from sharding.partitions import Partitions
-from sharding.resize import resize
+from sharding.resize import at_work, resize
 from smena.clock import SYSTEM, Deadline
 from smena.settings.groups import Database as DatabaseSettings
 from smena.store.database import Database
@@ -200,6 +201,43 @@ def test_a_group_that_is_cut_otherwise_is_not_worked(join: Join) -> None:
     off()
     assert told[0].fields == {"group": "stock", "declared": 2 * COUNT, "found": COUNT}
     assert second.owns() == set()
+
+
+@pytest.mark.parametrize("came_first", ["healthy", "wrong"])
+def test_all_partitions_go_to_those_that_declare_the_group_s_number(
+    join: Join, database: Database, came_first: str
+) -> None:
+    told: list[Any] = []
+    off = events.subscribe(told.append, only=[events.PARTITION_COUNT_DIFFERS, events.PARTITION_PLANNED])
+    with closing(database.connect()) as connection, connection:
+        plans.begin(connection, "stock", COUNT)
+    counts = {"healthy": COUNT, "wrong": 2 * COUNT}
+    fleet = {}
+    for name in sorted(counts, key=came_first.__ne__):
+        fleet[name] = join(name, count=counts[name], lease_s=2)
+        if name == "wrong":
+            eventually(lambda: "partition.count_differs" in [one.event.name for one in told])
+        else:
+            eventually(all_owned(fleet[name]))
+    eventually(all_owned(*fleet.values()))
+    with closing(database.connect()) as connection:
+        assert [one.member for one in members.everybody(connection)] == ["healthy"]
+    off()
+    assert {one.fields["members"] for one in told if one.event is events.PARTITION_PLANNED} == {1}
+
+
+def test_a_member_that_waits_for_another_number_joins_when_the_group_has_it(join: Join, database: Database) -> None:
+    with closing(database.connect()) as connection, connection:
+        plans.begin(connection, "stock", COUNT)
+    told: list[Any] = []
+    off = events.subscribe(told.append, only=[events.PARTITION_COUNT_DIFFERS])
+    member = join("a", count=2 * COUNT, lease_s=2)
+    eventually(lambda: len(told) == 1)
+    off()
+    with closing(database.connect()) as connection, connection:
+        assert at_work(connection, "stock", silent_s=2) == 0
+        resize(connection, "stock", 2 * COUNT)
+    eventually(lambda: member.owns() == set(range(2 * COUNT)))
 
 
 def test_a_group_that_comes_to_have_more_or_fewer_partitions_is_owned_whole(join: Join, database: Database) -> None:

@@ -9,7 +9,7 @@ from workers.wiring.duties import duties_of
 def join(database: Database, group: str, member: str, silent: str = "") -> None:
     """Let a member join; ``silent`` is for how long it has been over."""
     with database.connect(autocommit=True) as connection:
-        members.beat(connection, group, member, "worker", 60.0)
+        members.beat(connection, group, 4, member, "worker", 60.0)
         if silent:
             over = b"UPDATE smena.members SET expires_at = clock_timestamp() - CAST(%s AS interval) WHERE member = %s"
             connection.execute(over, (silent, member))

@@ -10,11 +10,13 @@ import pytest
 from sharding import leases, members, plans
 from sharding.heart import Heart, Membership
 from sharding.line import Line
+from sharding.resize import resize
 from sharding.steward import Steward
 from sharding.tenures import Tenure, Tenures
 from smena.clock import MovedClock
 from smena.store.database import Database
 from smena.store.held import HoldableConnection
+from smena.telemetry import events
 
 LEASE_S = 60.0
 US = Membership("stock", 1, "us", "worker", LEASE_S)
@@ -53,8 +55,9 @@ class Stand:
         self.line = SlowLine(database, self.clock)
         self.tenures = Tenures(self.clock)
         self.begun: list[Tenure] = []
+        self.asked: list[Tenure] = []
         self.heart = Heart(self.line, US, self.tenures, self.clock, lambda: None)
-        self.steward = Steward(self.line, US, self.tenures, self.clock, self.begun.append, lambda _: None)
+        self.steward = Steward(self.line, US, self.tenures, self.clock, self.begun.append, self.asked.append)
 
     def look(self) -> None:
         self.steward.look()
@@ -105,7 +108,7 @@ def test_p32_a_member_that_came_back_is_another_and_takes_nothing_over_by_its_na
     stand.look()
     assert stand.ours()
     with database.connect(autocommit=True) as connection:
-        members.beat(connection, "stock", "us again", "worker", LEASE_S)
+        members.beat(connection, "stock", 1, "us again", "worker", LEASE_S)
         assert leases.claim(connection, [leases.lease_name("stock", 0)], "us again", LEASE_S) == []
         seen: list[Any] = [(one.member, one.worker, one.alive) for one in members.everybody(connection)]
     assert seen == [("us", "worker", True), ("us again", "worker", True)]
@@ -122,9 +125,44 @@ def test_a_heartbeat_that_was_under_way_does_not_bring_back_who_left(stand: Stan
         assert members.everybody(connection) == []
 
 
+def test_who_declares_another_number_does_not_join(stand: Stand, database: Database) -> None:
+    with database.connect(autocommit=True) as connection:
+        members.beat(connection, "stock", 2, "other", "worker", LEASE_S)
+        members.beat(connection, "not begun", 2, "other", "worker", LEASE_S)
+        assert [(one.group, one.member) for one in members.everybody(connection)] == [
+            ("not begun", "other"),
+            ("stock", "us"),
+        ]
+
+
+def test_who_finds_another_number_leaves_hands_over_and_joins_again_when_they_agree(
+    stand: Stand, database: Database
+) -> None:
+    told: list[Any] = []
+    off = events.subscribe(told.append, only=[events.PARTITION_COUNT_DIFFERS])
+    stand.look()
+    assert stand.ours()
+    with database.connect(autocommit=True) as connection:
+        for times in (1, 2):
+            resize(connection, "stock", 2)  # which its command would not do while a member lives
+            stand.look()
+            assert members.everybody(connection) == []
+            stand.heart.beat()
+            assert members.everybody(connection) == []
+            stand.look()
+            assert [tenure.partition for tenure in stand.asked] == [0]
+            resize(connection, "stock", 1)
+            stand.look()
+            stand.heart.beat()
+            assert [one.member for one in members.everybody(connection)] == ["us"]
+            stand.look()
+            assert [one.fields["found"] for one in told] == [2] * times
+    off()
+
+
 def test_members_that_were_silent_for_long_are_buried(stand: Stand, database: Database) -> None:
     with database.connect(autocommit=True) as connection:
-        members.beat(connection, "stock", "gone", "worker", 0.0)
+        members.beat(connection, "stock", 1, "gone", "worker", 0.0)
         connection.execute("UPDATE smena.members SET expires_at = now() - interval '1 h' WHERE member = 'gone'")
         assert members.bury(connection, "stock", 3601) == 0
         assert members.bury(connection, "stock", 3599) == 1
@@ -133,7 +171,7 @@ def test_members_that_were_silent_for_long_are_buried(stand: Stand, database: Da
 
 def test_a_plan_is_written_over_the_one_that_it_was_made_from_only(stand: Stand, database: Database) -> None:
     with database.connect(autocommit=True) as connection:
-        members.beat(connection, "stock", "other", "worker", LEASE_S)
+        members.beat(connection, "stock", 1, "other", "worker", LEASE_S)
         first = second = plans.look(connection, "stock")
         assert first is not None
         assert second is not None
