@@ -89,9 +89,12 @@ def test_the_doctor_tells_of_partitions_without_an_owner_where_there_are_members
 
 
 def test_the_doctor_tells_of_messages_in_a_group_that_has_had_no_member_for_long(
-    broker: BrokerView, database_url: str
+    broker: BrokerView, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("workers.broker.depths._AT_ONCE", 2)  # as if there were hundreds
+    broker.knows(names.address("stock", 3))
     put(broker, "stock.p01")
+    put(broker, "stock.p03")
     assert doctor() == (0, "nothing to complain of\n")  # it has begun just now
     with psycopg.connect(database_url) as connection:
         connection.execute("UPDATE smena.partition_groups SET planned_at = now() - interval '1 h'")
@@ -101,7 +104,7 @@ def test_the_doctor_tells_of_messages_in_a_group_that_has_had_no_member_for_long
         members.beat(connection, "stock", 4, "one", "worker-0", -3600)
         members.beat(connection, "stock", 8, "another", "worker-1", 60)
     status, told = doctor()
-    assert (status, "1 messages wait in the partitions of stock, and no worker is a member" in told) == (1, True)
+    assert (status, "2 messages wait in the partitions of stock, and no worker is a member" in told) == (1, True)
     assert "start workers that declare 4 partitions" in told
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pika.channel import Channel
 
@@ -14,6 +14,9 @@ from smena.errors import BrokerLost
 from smena.settings.groups import Amqp
 from workers.broker.asking import Asking
 from workers.broker.visit import connected
+
+_AT_ONCE: Final = 256
+"""Questions within one time-out; one about a queue that is not there costs a channel, some milliseconds."""
 
 
 class Stand(NamedTuple):
@@ -46,9 +49,13 @@ class Depths:
 
 
 def depths_once(settings: Amqp, queues: Sequence[str], clock: Clock = SYSTEM) -> dict[str, int]:
-    """Return the depths over a connection that is made for this one question."""
+    """Return the depths over a connection that is made for this one question; they may be thousands of queues."""
+    found: dict[str, int] = {}
     with connected(settings, "depths", clock) as connection:
-        return Depths(connection).of(queues, settings.connect_timeout_s)
+        depths = Depths(connection)
+        for first in range(0, len(queues), _AT_ONCE):
+            found |= depths.of(queues[first : first + _AT_ONCE], settings.connect_timeout_s)
+    return found
 
 
 def stands_once(settings: Amqp, queues: Sequence[str], clock: Clock = SYSTEM) -> dict[str, Stand]:
