@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -15,6 +16,7 @@ from smena.store.schema_version import require
 from smena.telemetry.tally import Board
 from workers.process.child import Child
 from workers.process.exits import Exit
+from workers.process.link_figures import count_links
 from workers.roles.pulse import Pulse
 
 _ASK_AGAIN_S: Final = 0.5
@@ -48,6 +50,12 @@ class Role:
 
 def live(role: Role, settings: Settings, child: Child) -> int:
     """Run the role until a drain is asked for and done; return the exit code."""
+    with ExitStack() as ends:
+        ends.callback(count_links(role.board))
+        return _live(role, settings, child)
+
+
+def _live(role: Role, settings: Settings, child: Child) -> int:
     while lost := _lost(role.check):
         child.report(role.board.snapshot(), {}, lost)
         if child.wait(_ASK_AGAIN_S):
