@@ -114,7 +114,11 @@ IN_FLIGHT: Final = Metric("smena_in_flight", "gauge", ("queue",), "Jobs that run
 BUFFERED: Final = Metric("smena_buffered", "gauge", ("queue",), "Deliveries held and not started.")
 BACKLOG: Final = Metric("smena_backlog", "gauge", ("queue",), "Messages ready in the broker.", fold="max")
 OLDEST_AGE: Final = Metric(
-    "smena_oldest_age_seconds", "gauge", ("queue",), "Age, since it was due, of the job last started.", fold="max"
+    "smena_oldest_age_seconds",
+    "gauge",
+    ("queue",),
+    "Age, since they were due, of the oldest of the jobs last started; absent when none was in the last minute.",
+    fold="max",
 )
 DEAD_LETTERS: Final = Metric(
     "smena_dead_letters", "gauge", ("queue",), "Dead letters that still lie in the broker.", fold="max"

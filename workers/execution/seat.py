@@ -36,7 +36,7 @@ class Recorder(Protocol):
 class Seat:
     """One slot's line in the flight recorder, its counters, and the watch over what it runs (``attempt``)."""
 
-    __slots__ = ("_recorder", "attempt", "busy_s", "finished", "is_stuck", "slot", "tally", "watch")
+    __slots__ = ("_recorder", "ages", "attempt", "busy_s", "finished", "is_stuck", "slot", "tally", "watch")
 
     def __init__(self, slot: int, recorder: Recorder, tally: Tally) -> None:
         self.slot = slot
@@ -45,6 +45,8 @@ class Seat:
         self.watch = Stopwatch(tally)
         self.is_stuck = False
         """Whether what runs here did not end when its time was up: nobody waits for it any more."""
+        self.ages: dict[str, tuple[float, float]] = {}
+        """By queue when the last new job was started here (Unix seconds), and how long it had been due then."""
         self.finished = 0
         self.busy_s = 0.0
         self._recorder = recorder
@@ -86,7 +88,9 @@ class Seat:
         now = time()
         self._recorder.enter(self.slot, job.id, attempt.actor.name, job.attempt, now)
         if job.timestamp_ms and job.attempt == 1 and not job.snoozes:
-            self.tally.latency(job.queue, now - job.timestamp_ms / 1000)
+            age_s = now - job.timestamp_ms / 1000
+            self.tally.latency(job.queue, age_s)
+            self.ages[job.queue] = now, age_s
         return perf_counter()
 
     def _leave(self, attempt: Attempt, outcome: Outcome, began: float) -> None:

@@ -38,6 +38,7 @@ from workers.broker import consumer_timeout, topology_check
 from workers.broker.consumer import Consumer, Deliver
 from workers.broker.prefetch import Prefetch
 from workers.broker.source import work
+from workers.execution import seat_figures
 from workers.execution.admission import Admission
 from workers.execution.binding import bind_actors
 from workers.execution.brake import Brake
@@ -208,6 +209,7 @@ class WorkerProcess:
     def _build_runners(self) -> None:
         threads, coroutines = self._settings.worker.threads, self._settings.worker.concurrency
         self._seats = [Seat(slot, self._recorder, self.board.tally()) for slot in range(threads + coroutines)]
+        seat_figures.show(self.board, self._seats)
         self._slots = Slots(self._seats[:threads])
         self._coroutines = Coroutines(self._seats[threads:], self._mishaps.in_loop, self._mishaps.out_of_loop)
         self._pool = Pool(self._settings.pool, lambda: pool_program.launch(self._orders), partial(self._hold, "pool"))
