@@ -29,7 +29,7 @@ class Metric:
 JOBS: Final = Metric("smena_jobs_total", "counter", ("actor", "outcome"), "Deliveries by what they came to.")
 ATTEMPTS: Final = Metric("smena_attempts_total", "counter", ("actor",), "Jobs that were started.")
 STALE_SETTLES: Final = Metric(
-    "smena_stale_settles_total", "counter", ("queue",), "Settles dropped because their connection had ended."
+    "smena_stale_settles_total", "counter", (), "Settles dropped because their channel had ended."
 )
 BATCH_ITEMS: Final = Metric(
     "smena_batch_items_total", "counter", ("actor", "outcome"), "Items of batches by what a try came to."

@@ -22,6 +22,7 @@ from smena.telemetry.metric import JOBS, METRICS, QUEUE_LATENCY, RUN_TIME, Metri
 
 Snapshot = dict[str, dict[str, dict[str, Any]]]
 GaugeReader = Callable[[], Mapping[str, float]]
+CountReader = Callable[[], Mapping[str, int]]
 
 
 class _Durations:
@@ -112,6 +113,7 @@ class Board:
     def __init__(self) -> None:
         self._tallies: list[Tally] = []
         self._gauges: dict[str, GaugeReader] = {}
+        self._counters: list[tuple[str, CountReader]] = []
         self._shared = Tally()
         self._changing = threading.Lock()
 
@@ -132,13 +134,21 @@ class Board:
         with self._changing:
             self._gauges[metric.name] = read
 
+    def counter(self, metric: Metric, read: CountReader) -> None:
+        """Ask ``read`` for a part's own count by label, which never falls, at each snapshot; several add up."""
+        with self._changing:
+            self._counters.append((metric.name, read))
+
     def snapshot(self) -> Snapshot:
-        """Return the sum of all tallies and what the gauges say now."""
+        """Return the sum of all tallies and counters and what the gauges say now."""
         with self._changing:
             tallies, gauges = [self._shared, *self._tallies], dict(self._gauges)
+            counters = list(self._counters)
         total = empty()
         for tally in tallies:
             total = merge(total, tally.snapshot())
+        for name, read in counters:
+            total = merge(total, {"counters": {name: dict(read())}})
         total["gauges"] = {name: dict(read()) for name, read in gauges.items()}
         return total
 

@@ -73,6 +73,10 @@ class PartitionConsumer:
         """Go on."""
         self.post(lambda: self._hold_all(holding=False))
 
+    def dropped(self) -> int:
+        """Return how many settles came too late for their channel."""
+        return self._drops.count
+
     # --- what `Tags` and the channels need of the link ------------------------------------------
 
     def post(self, call: Callable[[], object]) -> None:

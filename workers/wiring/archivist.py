@@ -13,6 +13,7 @@ from smena.outbox.shelf import Shelf
 from smena.records.dead_letters import DeadLetters
 from smena.settings import Settings
 from smena.store.database import Database
+from smena.telemetry.metric import STALE_SETTLES
 from smena.telemetry.tally import Board
 from workers.broker import source
 from workers.broker.canary import Canaries
@@ -72,6 +73,7 @@ def _role(settings: Settings, name: str, database: Database, board: Board) -> Ro
     canaries = Canaries(publisher, prefix, SYSTEM, duty.is_ours)
     home = Consumer(consuming, [source.canary(prefix)], canaries.deliver, prefix, Prefetch(_CANARIES, _CANARIES))
     duty.live_in(home)
+    board.counter(STALE_SETTLES, lambda: {"": consumer.dropped() + home.dropped()})
     loops: list[Watched] = [pulse, archivist, found, sampler, canaries]
     services: list[Service] = [
         link,

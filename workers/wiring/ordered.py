@@ -14,7 +14,7 @@ from smena.lifecycle import Service
 from smena.records.held_keys import HeldKeys
 from smena.settings import Settings
 from smena.store.database import Database
-from smena.telemetry.metric import HELD_KEYS, HOT_KEYS, PARKED_JOBS, PARTITIONS_OWNED
+from smena.telemetry.metric import HELD_KEYS, HOT_KEYS, PARKED_JOBS, PARTITIONS_OWNED, STALE_SETTLES
 from smena.telemetry.tally import Board
 from workers.broker.partition_consumer import PartitionConsumer
 from workers.execution.intake import snoozes_within
@@ -99,6 +99,7 @@ def build(
     }
     ordered = Ordered(list(leases.values()), desks, keeper, consumer)
     board.gauge(PARTITIONS_OWNED, lambda: {queue: float(len(held.owned())) for queue, held in leases.items()})
+    board.counter(STALE_SETTLES, lambda: {"": consumer.dropped()})
     board.gauge(HELD_KEYS, ordered.held)
     board.gauge(PARKED_JOBS, ordered.parked)
     board.gauge(HOT_KEYS, keeper.hot_keys)

@@ -32,7 +32,7 @@ from smena.settings import Settings
 from smena.store import faults as store_faults
 from smena.store.cache import Cache
 from smena.store.database import Database
-from smena.telemetry.metric import CPU_STEPS_NOW, LOOP_LAG
+from smena.telemetry.metric import CPU_STEPS_NOW, LOOP_LAG, STALE_SETTLES
 from smena.telemetry.tally import Board
 from workers.broker import consumer_timeout, topology_check
 from workers.broker.consumer import Consumer, Deliver
@@ -311,6 +311,7 @@ class WorkerProcess:
         places = worker.threads * (False in kinds) + worker.concurrency * (True in kinds)
         prefetch = Prefetch(places, worker.prefetch_max)
         self._consumer = Consumer(self._consuming, work(prefix, self._queues), deliver, prefix, prefetch)
+        self.board.counter(STALE_SETTLES, lambda: {"": self._consumer.dropped()})
         self._brake = Brake(Sources(self._consumer, [] if self._ordered is None else [self._ordered.ordered]))
 
     def _context_maker(self, once: Once | None) -> MakeContext:

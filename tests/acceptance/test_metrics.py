@@ -1,0 +1,32 @@
+"""What a fleet shows at /metrics moves with what happens to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from tests.acceptance.fleet.real import RealFleet
+from tests.acceptance.jobs import book
+from tests.fixtures.eventually import eventually
+from tests.fixtures.fix_proxy import Proxied
+
+
+def shown(fleet: RealFleet, series: str) -> float | None:
+    """Return the figure of a series as it is written at /metrics; None where there is none."""
+    found = re.search(f"^{re.escape(series)} (.+)$", fleet.get("/metrics")[1], re.MULTILINE)
+    return None if found is None else float(found[1])
+
+
+def test_a_settle_that_came_too_late_is_shown(
+    real_fleet: RealFleet, amqp_url: str, proxied: Callable[[str], Proxied]
+) -> None:
+    proxy, url = proxied(amqp_url)
+    real_fleet.up(amqp_url=url, telemetry_tally_s=0.1)
+    real_fleet.wait_ready_workers(1)
+    real_fleet.send(book.hold.message("x"))
+    eventually((real_fleet.folder / "running-x").exists)
+    eventually(lambda: shown(real_fleet, "smena_stale_settles_total") == 0.0)
+    proxy.cut()
+    eventually(lambda: len(real_fleet.events("consumer.started")) > 1)
+    (real_fleet.folder / "let-go").touch()
+    eventually(lambda: (shown(real_fleet, "smena_stale_settles_total") or 0.0) >= 1.0)
