@@ -56,6 +56,8 @@ class Lane:
         self._deadlines: deque[Pending] = deque()
         self._timer_is_set = False
         self._channel = PublishingChannel(connection, self, clock)
+        self.results: dict[str, int] = {}
+        """How many messages ended as `confirmed` or with which error's code; written by the link thread only."""
         self._suspects = 0
         self._idle = threading.Event()
         self._stopping = False
@@ -296,6 +298,8 @@ class Lane:
         batch, pending.batch = pending.batch, None
         if batch is None:
             return
+        result = "confirmed" if error is None else error.code
+        self.results[result] = self.results.get(result, 0) + 1
         if error is not None and events.wanted(events.PUBLISH_FAILED):
             properties, queue = pending.outgoing.properties, pending.outgoing.declare
             facts = {"job": properties.message_id, "actor": properties.type, "queue": queue, "error": str(error)}

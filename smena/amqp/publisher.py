@@ -108,6 +108,10 @@ class Publisher:
             raise TooLarge(bytes=len(outgoing.body), most=self._settings.max_body_bytes)
         return Pending(outgoing, encode_properties(outgoing.properties), batch, index, deadline_s)
 
+    def results(self) -> dict[str, int]:
+        """Return how many messages ended so far as `confirmed` or with which error's code; from any thread."""
+        return self._lane.results.copy()
+
     # --- waiting for the outcome --------------------------------------------------------------
 
     def send(self, job: Job, *, delay_s: float = 0.0) -> None:

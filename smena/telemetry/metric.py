@@ -40,7 +40,12 @@ STALE_WRITES: Final = Metric(
     ("what",),
     "Writes refused because a term was over: `outbox`, `batch`, `schedule`, or the name of an ordered queue.",
 )
-PUBLISHED: Final = Metric("smena_published_total", "counter", ("result",), "Messages by what the broker said of them.")
+PUBLISHED: Final = Metric(
+    "smena_published_total",
+    "counter",
+    ("result",),
+    "Messages by what came of publishing them: `confirmed`, or the code of the error.",
+)
 RECONNECTS: Final = Metric(
     "smena_reconnects_total", "counter", ("connection",), "Connections to the broker made again."
 )

@@ -30,3 +30,10 @@ def test_a_settle_that_came_too_late_is_shown(
     eventually(lambda: len(real_fleet.events("consumer.started")) > 1)
     (real_fleet.folder / "let-go").touch()
     eventually(lambda: (shown(real_fleet, "smena_stale_settles_total") or 0.0) >= 1.0)
+
+
+def test_what_a_worker_publishes_is_shown_by_its_result(real_fleet: RealFleet) -> None:
+    real_fleet.up(telemetry_tally_s=0.1)
+    real_fleet.send(book.third_time.message("x"))
+    eventually(lambda: real_fleet.effects() == {"x": 1})
+    eventually(lambda: shown(real_fleet, 'smena_published_total{result="confirmed"}') == 2.0)

@@ -32,7 +32,7 @@ from smena.settings import Settings
 from smena.store import faults as store_faults
 from smena.store.cache import Cache
 from smena.store.database import Database
-from smena.telemetry.metric import CPU_STEPS_NOW, LOOP_LAG, STALE_SETTLES
+from smena.telemetry.metric import CPU_STEPS_NOW, LOOP_LAG, PUBLISHED, STALE_SETTLES
 from smena.telemetry.tally import Board
 from workers.broker import consumer_timeout, topology_check
 from workers.broker.consumer import Consumer, Deliver
@@ -203,6 +203,7 @@ class WorkerProcess:
         self._consuming = Connection(self._link, amqp, f"{self._name} consume")
         self._publishing = Connection(self._link, amqp, f"{self._name} publish")
         self._publisher = Publisher(self._publishing, amqp, SYSTEM)
+        self.board.counter(PUBLISHED, self._publisher.results)
         self.sender = Publishing(self._publisher, self._database, self._settings.outbox.delay_via_outbox_s)
         SmenaBroker(sender=self.sender).bind(self._registry)
 

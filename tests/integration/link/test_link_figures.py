@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from smena.amqp.outgoing import Outgoing
+from smena.amqp.properties import Properties
+from smena.errors import Unroutable
 from smena.job import Job
 from smena.telemetry.tally import Board
 from tests.fixtures.eventually import eventually
-from tests.integration.link.conftest import Link, Settle
+from tests.integration.link.conftest import Broker, Link, Settle
 from workers.local.services import LocalServices
 from workers.process.link_figures import count_links
 
@@ -46,3 +49,12 @@ def test_an_alarm_shows_for_as_long_as_it_lasts(
         services.rabbitmq.ctl("set_vm_memory_high_watermark", "0.4")
     eventually(lambda: blocked() == 0.0)
     eventually(lambda: outcomes == [None])
+
+
+def test_messages_are_counted_by_what_came_of_them(link: Link, settings: Settle, queue: str, broker: Broker) -> None:
+    publisher = link.publisher(settings())
+    astray = Outgoing("", "nobody's", b"{}", Properties(message_id="1"))
+    jobs = [publisher.outgoing_for(a_job(queue)) for _ in range(3)]
+    assert publisher.results() == {}
+    assert [type(error) for error in publisher.publish_and_wait([*jobs, astray])] == [type(None)] * 3 + [Unroutable]
+    assert publisher.results() == {"confirmed": 3, "unroutable": 1}
