@@ -17,7 +17,7 @@ def shown(fleet: RealFleet, series: str) -> float | None:
     return None if found is None else float(found[1])
 
 
-def test_a_settle_that_came_too_late_is_shown(
+def test_a_settle_that_came_too_late_is_shown_and_so_are_connections_made_again(
     real_fleet: RealFleet, amqp_url: str, proxied: Callable[[str], Proxied]
 ) -> None:
     proxy, url = proxied(amqp_url)
@@ -28,6 +28,7 @@ def test_a_settle_that_came_too_late_is_shown(
     eventually(lambda: shown(real_fleet, "smena_stale_settles_total") == 0.0)
     proxy.cut()
     eventually(lambda: len(real_fleet.events("consumer.started")) > 1)
+    eventually(lambda: shown(real_fleet, 'smena_reconnects_total{connection="worker-0 consume"}') == 1.0)
     (real_fleet.folder / "let-go").touch()
     eventually(lambda: (shown(real_fleet, "smena_stale_settles_total") or 0.0) >= 1.0)
 

@@ -18,6 +18,9 @@ def count_links(board: Board) -> Callable[[], None]:
     board.gauge(metric.BLOCKED, blocked.copy)
 
     def count(occurrence: Occurrence) -> None:
-        blocked[str(occurrence.fields["connection"])] = float(occurrence.event is events.LINK_BLOCKED)
+        connection = str(occurrence.fields["connection"])
+        blocked[connection] = float(occurrence.event is events.LINK_BLOCKED)
+        if occurrence.event is events.LINK_CONNECTED and occurrence.fields["epoch"] > 1:
+            board.add(metric.RECONNECTS, connection)
 
     return events.subscribe(count, only=_COUNTED)
