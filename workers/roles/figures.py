@@ -28,8 +28,6 @@ def count_events(board: Board) -> Callable[[], None]:
                 board.add(metric.STALE_WRITES, "outbox", by=fields["rows"])
             case events.CANARY_LATE | events.CANARY_RETURNED:
                 late_s[str(fields["delay_level"])] = fields["late_s"]
-            case events.LOOP_FAILED:
-                board.add(metric.LOOP_FAILURES, fields["loop"])
 
     counted = [
         events.OUTBOX_SENT,
@@ -38,7 +36,6 @@ def count_events(board: Board) -> Callable[[], None]:
         events.RELAY_CLAIM_LOST,
         events.CANARY_LATE,
         events.CANARY_RETURNED,
-        events.LOOP_FAILED,
     ]
     return events.subscribe(count, only=counted)
 

@@ -16,6 +16,7 @@ from smena.store.schema_version import require
 from smena.telemetry.tally import Board
 from workers.process.child import Child
 from workers.process.exits import Exit
+from workers.process.failure_figures import count_failures
 from workers.process.link_figures import count_links
 from workers.roles.pulse import Pulse
 
@@ -51,6 +52,7 @@ class Role:
 def live(role: Role, settings: Settings, child: Child) -> int:
     """Run the role until a drain is asked for and done; return the exit code."""
     with ExitStack() as ends:
+        ends.callback(count_failures(role.board))
         ends.callback(count_links(role.board))
         return _live(role, settings, child)
 
