@@ -27,7 +27,6 @@ class Metric:
 
 
 JOBS: Final = Metric("smena_jobs_total", "counter", ("actor", "outcome"), "Deliveries by what they came to.")
-ATTEMPTS: Final = Metric("smena_attempts_total", "counter", ("actor",), "Jobs that were started.")
 STALE_SETTLES: Final = Metric(
     "smena_stale_settles_total", "counter", (), "Settles dropped because their channel had ended."
 )
