@@ -81,3 +81,9 @@ def test_a_queue_from_which_nothing_starts_any_more_has_no_oldest_age() -> None:
     (queue, (started_at, age_s)), *_ = seats.seats[0].ages.items()
     seats.seats[0].ages[queue] = started_at - seat_figures.LOOKED_BACK_S, age_s
     assert seats.gauges()["smena_oldest_age_seconds"] == {}
+
+
+def test_a_job_is_in_flight_while_it_runs() -> None:
+    seats = Seats()
+    assert seats.run(1, "sales", 0)["smena_in_flight"] == {"sales": 1}
+    assert seats.gauges()["smena_in_flight"] == {}

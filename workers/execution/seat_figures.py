@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from time import time
 from typing import Final
 
-from smena.telemetry.metric import OLDEST_AGE
+from smena.telemetry.metric import IN_FLIGHT, OLDEST_AGE
 from smena.telemetry.tally import Board
 from workers.execution.seat import Seat
 
@@ -17,7 +18,13 @@ LOOKED_BACK_S: Final = 60.0
 
 def show(board: Board, seats: Sequence[Seat]) -> None:
     """Give the state of the seats as gauges."""
+    board.gauge(IN_FLIGHT, partial(in_flight, seats))
     board.gauge(OLDEST_AGE, partial(oldest_ages_s, seats))
+
+
+def in_flight(seats: Sequence[Seat]) -> Counter[str]:
+    """Return by queue how many jobs run now."""
+    return Counter(attempt.job.queue for seat in seats if (attempt := seat.attempt) is not None)
 
 
 def oldest_ages_s(seats: Sequence[Seat]) -> dict[str, float]:
