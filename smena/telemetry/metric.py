@@ -115,7 +115,7 @@ TIMES_UP: Final = Metric(
 )
 
 IN_FLIGHT: Final = Metric("smena_in_flight", "gauge", ("queue",), "Jobs that run now.")
-BUFFERED: Final = Metric("smena_buffered", "gauge", ("queue",), "Deliveries held and not started.")
+BUFFERED: Final = Metric("smena_buffered", "gauge", (), "Deliveries held and not started.")
 BACKLOG: Final = Metric("smena_backlog", "gauge", ("queue",), "Messages ready in the broker.", fold="max")
 OLDEST_AGE: Final = Metric(
     "smena_oldest_age_seconds",
@@ -144,7 +144,9 @@ LEADER_RENEWED: Final = Metric(
     "smena_leader_renewed_age_seconds", "gauge", ("duty",), "Time since the leader's last renewal.", fold="max"
 )
 PARTITIONS_OWNED: Final = Metric("smena_partitions_owned", "gauge", ("group",), "Partitions that are owned now.")
-POOL_WAIT: Final = Metric("smena_pool_wait_seconds", "gauge", (), "Longest recent wait for a connection.", fold="max")
+POOL_WAIT: Final = Metric(
+    "smena_pool_wait_seconds", "gauge", (), "Longest wait for a database connection in 10 s.", fold="max"
+)
 LOOP_LAG: Final = Metric("smena_loop_lag_seconds", "gauge", ("loop",), "Longest lag of the last 10 s.", fold="max")
 CPU_STEPS_NOW: Final = Metric(
     "smena_cpu_steps", "gauge", ("state",), "Pool processes that are busy and idle, and steps that wait for one."

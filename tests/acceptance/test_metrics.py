@@ -38,3 +38,14 @@ def test_what_a_worker_publishes_is_shown_by_its_result(real_fleet: RealFleet) -
     real_fleet.send(book.third_time.message("x"))
     eventually(lambda: real_fleet.effects() == {"x": 1})
     eventually(lambda: shown(real_fleet, 'smena_published_total{result="confirmed"}') == 2.0)
+
+
+def test_what_is_held_and_what_runs_is_shown_apart(real_fleet: RealFleet) -> None:
+    real_fleet.up(telemetry_tally_s=0.1, worker_threads=2)
+    real_fleet.wait_ready_workers(1)
+    real_fleet.send(*(book.hold.message(f"h{number}") for number in range(5)))
+    eventually(lambda: shown(real_fleet, 'smena_in_flight{queue="jobs"}') == 2.0)
+    eventually(lambda: shown(real_fleet, "smena_buffered") == 3.0)
+    (real_fleet.folder / "let-go").touch()
+    eventually(lambda: shown(real_fleet, "smena_buffered") == 0.0)
+    assert (shown(real_fleet, 'smena_oldest_age_seconds{queue="jobs"}') or 0.0) > 0.0

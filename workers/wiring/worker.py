@@ -32,7 +32,7 @@ from smena.settings import Settings
 from smena.store import faults as store_faults
 from smena.store.cache import Cache
 from smena.store.database import Database
-from smena.telemetry.metric import CPU_STEPS_NOW, LOOP_LAG, PUBLISHED, STALE_SETTLES
+from smena.telemetry.metric import BUFFERED, CPU_STEPS_NOW, LOOP_LAG, PUBLISHED, STALE_SETTLES
 from smena.telemetry.tally import Board
 from workers.broker import consumer_timeout, topology_check
 from workers.broker.consumer import Consumer, Deliver
@@ -176,6 +176,7 @@ class WorkerProcess:
             runners=[*partitions, *self._before_start, self._slots, self._coroutines],
             source=Sources(self._consumer, partitions),
         )
+        self.board.gauge(BUFFERED, lambda: {"": self._worker.waiting()})
         loops: dict[str, Ticking] = {
             "link": self._link,
             "settler": self._settler,
