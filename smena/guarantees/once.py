@@ -137,9 +137,7 @@ class Once:
 
     @asynccontextmanager
     async def _aconnection(self) -> AsyncIterator[AsyncConnection]:
-        connection = self._database.aengine.connect()
-        with translated():
-            await connection.start()
+        connection = await self._database.achecked_out()
         try:
             yield connection
         finally:

@@ -25,6 +25,7 @@ from smena.errors import Misconfigured
 from smena.store.faults import translated
 from smena.store.held import AsyncHoldableConnection, HoldableConnection, hung_up
 from smena.store.lanes import Lanes
+from smena.store.waits import Waits
 
 _LIVENESS: Final[dict[str, str | int]] = {
     "keepalives": 1,
@@ -87,7 +88,8 @@ class Database:
         }
         self._opening = threading.Lock()
         self._engine: sa.Engine | None = None
-        self._lanes = Lanes(lambda: self.engine.connect())
+        self._waits = Waits()
+        self._lanes = Lanes(self._checked_out)
         self._aengine: AsyncEngine | None = None
 
     @property
@@ -147,6 +149,21 @@ class Database:
         with translated():
             async with self.aengine.begin() as connection:
                 yield connection
+
+    async def achecked_out(self) -> AsyncConnection:
+        """Return a connection of the event loop's engine, in no transaction; the caller closes it."""
+        connection = self.aengine.connect()
+        with translated(), self._waits.noted():
+            await connection.start()
+        return connection
+
+    def waits(self) -> dict[str, float]:
+        """Return how long at most was waited of late for a connection of a pool; the form of a gauge."""
+        return {"": self._waits.longest_s()}
+
+    def _checked_out(self) -> sa.Connection:
+        with self._waits.noted():
+            return self.engine.connect()
 
     def _connect_pooled(self) -> HoldableConnection:
         connection = self.connect()

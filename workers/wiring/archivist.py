@@ -13,7 +13,7 @@ from smena.outbox.shelf import Shelf
 from smena.records.dead_letters import DeadLetters
 from smena.settings import Settings
 from smena.store.database import Database
-from smena.telemetry.metric import PUBLISHED, STALE_SETTLES
+from smena.telemetry.metric import POOL_WAIT, PUBLISHED, STALE_SETTLES
 from smena.telemetry.tally import Board
 from workers.broker import source
 from workers.broker.canary import Canaries
@@ -55,6 +55,7 @@ def _role(settings: Settings, name: str, database: Database, board: Board) -> Ro
     consuming = Connection(link, settings.amqp, f"{name} consume")
     publishing = Connection(link, settings.amqp, f"{name} publish")
     publisher = Publisher(publishing, settings.amqp, SYSTEM)
+    board.gauge(POOL_WAIT, database.waits)
     board.counter(PUBLISHED, publisher.results)
     targets, letters = Targets(publishing, prefix), DeadLetters(database)
     archivist = Archivist(letters, lambda queue: dead_queue(prefix, queue), SYSTEM)

@@ -47,6 +47,7 @@ def _role(settings: Settings, name: str, database: Database, board: Board) -> Ro
     link = LinkThread()
     publishing = Connection(link, settings.amqp, f"{name} publish")
     publisher = Publisher(publishing, settings.amqp, SYSTEM)
+    board.gauge(metric.POOL_WAIT, database.waits)
     board.counter(metric.PUBLISHED, publisher.results)
     pulse = Pulse(database.ping, SYSTEM)
     relay, partitions = _relay(settings, name, database, publisher, publishing)

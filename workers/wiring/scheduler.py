@@ -17,6 +17,7 @@ from smena.lifecycle import Group, Service
 from smena.schedules.turns import Turns
 from smena.settings import Settings
 from smena.store.database import Database
+from smena.telemetry.metric import POOL_WAIT
 from smena.telemetry.tally import Board
 from workers.process.child import Child
 from workers.roles.figures import count_events, count_ticks
@@ -48,6 +49,7 @@ def run(settings: Settings, child: Child) -> int:
 
 
 def _role(settings: Settings, name: str, database: Database, board: Board, leadership: Leadership) -> Role:
+    board.gauge(POOL_WAIT, database.waits)
     pulse = Pulse(database.ping, SYSTEM)
     timekeeper = _timekeeper(settings, database, leadership)
     janitor = Janitor(Solo(database, "janitor"), duties_of(settings, database))

@@ -32,7 +32,7 @@ from smena.settings import Settings
 from smena.store import faults as store_faults
 from smena.store.cache import Cache
 from smena.store.database import Database
-from smena.telemetry.metric import BUFFERED, CPU_STEPS_NOW, LOOP_LAG, PUBLISHED, STALE_SETTLES
+from smena.telemetry.metric import BUFFERED, CPU_STEPS_NOW, LOOP_LAG, POOL_WAIT, PUBLISHED, STALE_SETTLES
 from smena.telemetry.tally import Board
 from workers.broker import consumer_timeout, topology_check
 from workers.broker.consumer import Consumer, Deliver
@@ -233,6 +233,7 @@ class WorkerProcess:
         self._settler = Settler(self._publisher, settlements, backlog, hold)
         self._messages = NextMessages(self._publisher, self._settler, self._name, SYSTEM)
         if self._database is not None:
+            self.board.gauge(POOL_WAIT, self._database.waits)
             self._tick_ends = TickEnds(Endings(self._database))
             self._done = self._tick_ends.done
         self._desks = Desks()

@@ -88,6 +88,14 @@ def test_a_pool_without_a_free_connection_is_busy(open_database: Open) -> None:
     assert answer(database) == 1
 
 
+def test_how_long_a_connection_was_waited_for_is_shown(open_database: Open) -> None:
+    database = open_database(pool_size=1, connect_timeout_s=1)
+    assert database.waits() == {"": 0.0}
+    with database.transaction(), pytest.raises(DatabaseBusy):
+        answer(database)
+    assert database.waits()[""] >= 1.0
+
+
 @pytest.mark.parametrize("statement", ["SELECT pg_sleep(60)", "LOCK TABLE busy"])
 def test_a_statement_that_was_given_up_is_busy(open_database: Open, statement: str) -> None:
     database, patient = open_database(statement_timeout_s=0.3, lock_timeout_s=0.2), open_database()
