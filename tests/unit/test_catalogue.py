@@ -83,5 +83,26 @@ def test_a_metric_is_named_as_prometheus_asks(declared: Metric) -> None:
     assert declared.doc.endswith(".")
 
 
+def used_metrics() -> Iterator[str]:
+    """Yield the constant of each metric that the product's code uses outside its declaration; an import is no use."""
+    for root in ("smena", "sharding", "workers"):
+        for path in (ROOT / root).rglob("*.py"):
+            if path != Path(metric.__file__):
+                nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+                taken = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+                own = {name.name for node in taken if node.module == metric.__name__ for name in node.names}
+                yield from (node.id for node in nodes if isinstance(node, ast.Name) and node.id in own)
+                yield from (
+                    node.attr
+                    for node in nodes
+                    if isinstance(node, ast.Attribute) and ast.unparse(node.value) == metric.__name__.rpartition(".")[2]
+                )
+
+
+def test_every_declared_metric_is_fed() -> None:
+    declared = {name for name, value in vars(metric).items() if isinstance(value, Metric)}
+    assert not declared - set(used_metrics())
+
+
 def test_every_declared_metric_is_in_the_table() -> None:
     assert list(METRICS.values()) == [value for value in vars(metric).values() if isinstance(value, Metric)]
