@@ -149,9 +149,11 @@ def _command(folder: Path) -> list[str]:
 def test_alerts_ask_for_metrics_that_are_there_and_name_a_page_that_is() -> None:
     rules = [rule for group in ALERTS["groups"] for rule in group["rules"]]
     assert rules
+    assert len({rule["alert"] for rule in rules}) == len(rules)
     for rule in rules:
-        asked = re.findall(r"smena_\w+", rule["expr"])
+        asked = [name.removesuffix("_count") for name in re.findall(r"smena_\w+", rule["expr"])]
         assert asked
         assert set(asked) <= set(METRICS)
-        assert set(re.findall(r"by \((\w+)\)", rule["expr"])) <= set(METRICS[asked[0]].labels)
+        labels = re.findall(r"by \((\w+)\)|\{(\w+)", rule["expr"])
+        assert {name for pair in labels for name in pair if name} <= set(METRICS[asked[0]].labels)
         assert (ROOT / "docs" / "runbooks" / rule["annotations"]["runbook"]).is_file()
