@@ -214,6 +214,10 @@ class Supervisor(Group):
     ready_s: Annotated[Seconds, Field(ge=0.1, le=3600)] = 60
     """Time a child that is to relieve another (reload, recycling) gets to become ready; then the old one stays."""
 
+    stopped_s: Annotated[Seconds, Field(ge=1, le=7 * DAY_S)] = 60
+    """Longest that a child, or a cell, may be stopped (SIGSTOP, a debugger); then it is killed, and what ran in it is
+    suspected. Longer where one holds processes still by hand."""
+
     metrics_host: Annotated[str, StringConstraints(min_length=1, max_length=255)] = "127.0.0.1"
     """Address on which metrics and probes are served."""
 

@@ -11,6 +11,7 @@ from tests.acceptance.fleet.real import RealFleet
 from tests.acceptance.jobs import bare, book, deaths
 from tests.fixtures.eventually import eventually
 from tests.fixtures.fix_broker import BrokerView
+from workers.process import processor
 from workers.process.exits import Exit
 
 THREADS = 4
@@ -84,6 +85,47 @@ def test_p21_a_job_that_closes_what_is_not_its_own_ends_the_process_at_once(
     assert not real_fleet.events("drain.started")
     real_fleet.send(book.note.message("a"), book.anote_once.message("b"))
     eventually(lambda: real_fleet.effects() == {"a": 1, "b": 1})
+
+
+def test_p21_a_job_that_stops_its_process_is_dead_with_evidence_and_its_neighbours_are_done_once(
+    real_fleet: RealFleet, broker: BrokerView
+) -> None:
+    real_fleet.up(processes=2, supervisor_stopped_s=2)
+    before = real_fleet.wait_ready_workers(2)
+    poison = deaths.poison.message("SIGSTOP")
+    good = [book.slow_note.message(f"k{number}") for number in range(20)]
+    real_fleet.send(*good[:10], poison, *good[10:])
+    eventually(lambda: broker.depth(names.dead_queue(broker.prefix, "jobs")) == 1)
+    eventually(lambda: len(real_fleet.effects()) == len(good))
+
+    (letter,) = letters(broker)
+    assert (letter["job"], letter["smena-reason"], letter["smena-attempt"]) == (poison.id, "crashed", 1)
+    assert "how=SIGKILL after it was stopped" in letter["smena-error-text"]
+    assert bitten(real_fleet, poison.id) <= most(THREADS)
+    assert set(real_fleet.effects().values()) == {1}
+    assert real_fleet.rows("SELECT DISTINCT attempt FROM effects") == [(1,)]
+    (killed,) = real_fleet.events("child.killed")
+    assert killed["child"] in before.values()
+    assert killed["why"].startswith("it has been stopped for ")
+    real_fleet.wait_ready_workers(2)
+
+
+def test_a_worker_that_is_stopped_by_hand_is_not_ready_and_goes_on_when_it_may(real_fleet: RealFleet) -> None:
+    real_fleet.up(amqp_heartbeat_s=600, supervisor_stopped_s=600)
+    worker = real_fleet.wait_ready_workers(1)["0"]
+    real_fleet.send(book.hold.message("h"))
+    eventually(lambda: (real_fleet.folder / "running-h").exists())
+    os.kill(worker, signal.SIGSTOP)
+    eventually(lambda: processor.is_stopped(worker))
+    eventually(lambda: real_fleet.get("/ready"), until=lambda said: said[0] == 503 and "stopped" in said[1])
+
+    os.kill(worker, signal.SIGCONT)
+    (real_fleet.folder / "let-go").touch()
+    eventually(lambda: real_fleet.effects() == {"h": 1})
+    eventually(lambda: real_fleet.get("/ready")[0] == 200)
+    assert real_fleet.rows("SELECT attempt FROM effects") == [(1,)]
+    assert real_fleet.wait_ready_workers(1)["0"] == worker
+    assert not real_fleet.events("child.killed")
 
 
 def test_p21_one_bad_among_many_coroutines_kills_a_logarithm_of_them(real_fleet: RealFleet, broker: BrokerView) -> None:

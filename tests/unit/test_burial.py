@@ -97,6 +97,12 @@ def test_p28_of_those_that_shared_a_held_event_loop_all_are_suspects_and_nobody_
     assert struck(child, KILLED, Evidence(ran(1, 2, 2))) == [("job1", "suspected"), ("job2", "suspected")]
 
 
+def test_p21_of_those_that_ran_in_a_stopped_process_it_is_said_that_it_was_stopped(child: SupervisedChild) -> None:
+    child.killed, child.stopped_s = True, 60.5
+    strikes = bury(child, KILLED, Evidence(ran(1, 2)), "here").strikes
+    assert [(one.why, one.how) for one in strikes] == [("suspected", "SIGKILL after it was stopped")] * 2
+
+
 @pytest.mark.parametrize("code", [*Exit, 77])
 def test_p21_a_job_that_exits_the_process_is_suspected_whatever_its_code(child: SupervisedChild, code: int) -> None:
     assert struck(child, Ended(12, code), Evidence(ran(1))) == [("job0", "suspected")]

@@ -113,6 +113,10 @@ def test_p56_a_child_that_says_nothing_is_named(pair: tuple[SupervisedChild, Pip
 
     assert fleet_view.standing_still([child], 1.0 + STALL_S) == ()
     assert fleet_view.standing_still([child], 11.0 + STALL_S) == ("worker-0 (pid 12): report stands still for 25 s",)
+    child.stopped_s = 25.0
+    still = fleet_view.standing_still([child], 11.0 + STALL_S)
+    assert still == ("worker-0 (pid 12): report stands still for 25 s, stopped",)
+    assert FleetView(state="ready", standing_still=still).not_ready() == still
 
 
 def test_a_child_that_talks_nonsense_is_not_heard_again(pair: tuple[SupervisedChild, Pipe]) -> None:

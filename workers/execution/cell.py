@@ -1,15 +1,15 @@
 """Hold the worker's end of one cell: a fresh process in which suspects run apart from everybody else.
 
 The cell runs a job as any worker does, through the same rings, and tells how its delivery was settled there; the
-worker, which holds the message and lives, settles it so. A cell whose interpreter is held (`Standstill`) is ended: it
-cannot tell of it itself.
+worker, which holds the message and lives, settles it so. A cell whose interpreter is held (`Standstill`), or that was
+stopped for too long (`Stoppage`), is ended: it cannot tell of it itself. Who stopped it has killed it, for the verdict.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from smena.records.strike import Strike, Why
@@ -20,6 +20,7 @@ from workers.process import faultfile, lastlines, recorder, tree
 from workers.process.orders import KINDS, Orders
 from workers.process.recorder import Running
 from workers.process.standstill import LOOK_S, Standstill
+from workers.process.stoppage import Stoppage, told
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,13 @@ class Cell:
     """One cell and the suspects it was given. `hold` and `kill` may be called from two threads."""
 
     def __init__(
-        self, pid: int, talk: Talk, orders: Orders, suspects: Sequence[Suspect], standstill: Standstill
+        self,
+        pid: int,
+        talk: Talk,
+        orders: Orders,
+        suspects: Sequence[Suspect],
+        standstill: Standstill,
+        stoppage: Stoppage,
     ) -> None:
         self.pid = pid
         self.life = secrets.token_hex(8)
@@ -74,6 +81,8 @@ class Cell:
         self.why_stuck: Why = "hard_limit"
         self._talk = talk
         self._standstill = standstill
+        self._stoppage = stoppage
+        self._was_stopped = False
         self._holders: Sequence[Running] = ()
         self._orders = orders
 
@@ -94,10 +103,14 @@ class Cell:
                 answer(self.left.pop(frame.number), frame)
 
     def _next(self) -> Frame | None:
-        """Wait for the next frame; return None when it is gone, or was ended because a job holds it."""
+        """Wait for the next frame; return None when it is gone, or was ended because a job holds or has stopped it."""
         while not self._talk.has_come(LOOK_S):
             if (holders := self._standstill.look()) is not None:
                 self._end_held(holders.jobs)
+                return None
+            if self._stoppage.look():
+                self._was_stopped = True
+                tree.end(self.pid)
                 return None
         return self._talk.receive()
 
@@ -133,6 +146,8 @@ class Cell:
         return death if self.left else None
 
     def _death(self, ending: Ending) -> Death:
+        if self._was_stopped:
+            ending = replace(ending, how=told(ending.how))
         ran = recorder.read(self._orders.file(self.pid, "flight"))
         fault = faultfile.read(self._orders.file(self.pid, "fault"))
         blamed = self._holders or [job for job in ran if fault and job.thread_ident == fault.thread_ident]

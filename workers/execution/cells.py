@@ -16,6 +16,7 @@ from workers.execution.cell_frames import Talk
 from workers.execution.pool_process import Ending, Server
 from workers.process.orders import Orders
 from workers.process.standstill import Standstill
+from workers.process.stoppage import Stoppage
 
 _LOOK_S: Final = 0.1
 
@@ -23,10 +24,11 @@ _LOOK_S: Final = 0.1
 class Cells:
     """Where cells come from."""
 
-    def __init__(self, launch: Callable[[], Server], orders: Orders, heartbeat_s: float) -> None:
+    def __init__(self, launch: Callable[[], Server], orders: Orders, heartbeat_s: float, stopped_s: float) -> None:
         self._launch = launch
         self._orders = orders
         self._heartbeat_s = heartbeat_s
+        self._stopped_s = stopped_s
         self._server: Server | None = None
         self._serving = threading.Lock()
 
@@ -54,7 +56,8 @@ class Cells:
         mark.close()
         line.settimeout(None)
         standstill = Standstill(pid, self._orders.file(pid, "flight"), self._heartbeat_s, SYSTEM)
-        return Cell(pid, Talk(line), self._orders, suspects, standstill)
+        stoppage = Stoppage(pid, self._stopped_s, SYSTEM)
+        return Cell(pid, Talk(line), self._orders, suspects, standstill, stoppage)
 
     def reap(self, pid: int) -> Ending:
         """Take the end of a cell."""

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from smena.records.strike import Strike, Why
+from workers.process import stoppage
 from workers.process.recorder import Running
 from workers.supervisor.child import SupervisedChild
 from workers.supervisor.evidence import Ended, Evidence
@@ -41,7 +42,7 @@ def bury(child: SupervisedChild, ended: Ended, left: Evidence, host: str) -> Bur
                 actor=job.actor,
                 why=why,
                 beside=len(left.running),
-                how=ended.how,
+                how=stoppage.told(ended.how) if child.killed and child.stopped_s else ended.how,
                 peak_mib=peak_kib // 1024 or None,
                 ran_s=round(max(0.0, time.time() - job.since), 3),
                 worker=child.orders.name(),

@@ -38,6 +38,7 @@ class SupervisedChild:
     ``asked`` is whether its end is the supervisor's wish (`ask_to_drain`).
     ``share`` is its own part of the limits of its lifespan. ``culprits`` is set before the child is killed for some
     jobs' sake: those are to blame, whatever else ran. ``suspects`` is set before it is killed for one of these.
+    ``stopped_s`` is for how long it has been stopped (SIGSTOP), as last seen.
     """
 
     post: Post
@@ -53,6 +54,7 @@ class SupervisedChild:
     killed: bool = False
     culprits: tuple[Culprit, ...] = ()
     suspects: Sequence[Running] = ()
+    stopped_s: float = 0.0
     share: float = 1.0
     memory: Memory = field(default_factory=Memory)
     ready_s: float | None = None

@@ -1,7 +1,7 @@
 """Say how the fleet is, in a value that other threads may read: who is where, live or not, ready or not.
 
 *Live* means that every loop of every child has moved lately; a job may take as long as it likes. *Ready* means that
-all wanted children are up, reach what they need, and nothing is being drained.
+all wanted children are up and move, reach what they need, and nothing is being drained.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class FleetView:
     def not_ready(self) -> tuple[str, ...]:
         """Return why the fleet is not ready, in words; empty when it is."""
         draining = ("draining",) if self.state == "draining" else ()
-        return (*draining, *(("paused",) if self.paused else ()), *self.missing)
+        return (*draining, *(("paused",) if self.paused else ()), *self.missing, *self.standing_still)
 
 
 def states(posts: Iterable[Post], children: Iterable[SupervisedChild]) -> dict[str, float]:
@@ -76,16 +76,17 @@ def standing_still(children: Iterable[SupervisedChild], now_s: float) -> tuple[s
     """Return the loops that have not moved for `STALL_S`, as ``worker-0 (pid 12): link stands still for 20 s``.
 
     A child that was ready and says nothing at all (stopped, or its interpreter held) counts as one such loop. One that
-    starts or drains has no loops to watch; its budget and the kernel bound it.
+    starts or drains has no loops to watch; its budget and the kernel bound it. Of one that is stopped it is said.
     """
     found = []
     for child in children:
         if child.ready_s is None or child.draining:
             continue
         still = {name: now_s - seen.moved_s for name, seen in child.loops.items()}
+        stopped = ", stopped" if child.stopped_s else ""
         still["report"] = now_s - max(child.heard_s, child.ready_s)
         found += [
-            f"{child.post.name} (pid {child.pid}): {name} stands still for {age_s:.0f} s"
+            f"{child.post.name} (pid {child.pid}): {name} stands still for {age_s:.0f} s{stopped}"
             for name, age_s in still.items()
             if age_s > STALL_S
         ]

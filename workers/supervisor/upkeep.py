@@ -19,6 +19,7 @@ from workers.supervisor.recycling import Recycling
 from workers.supervisor.reload import Reload
 from workers.supervisor.scale import Scale
 from workers.supervisor.status import Status
+from workers.supervisor.stopped import Stopped
 
 CHANGES: Final = (signal.SIGTTIN, signal.SIGTTOU, signal.SIGTSTP, signal.SIGCONT, signal.SIGUSR1)
 """Signals that ask for a change, or to be told how things are, beside HUP."""
@@ -36,6 +37,7 @@ class Upkeep:
         self._recycling = Recycling(crew, budgets, clock)
         self._condemned = Condemned(crew, budgets, clock)
         self._held = Held(crew, budgets.heartbeat_s, clock)
+        self._stopped = Stopped(crew, budgets.stopped_s, clock)
         self._status = Status(crew, clock)
         self._on_signal: dict[signal.Signals, Callable[[], None]] = {
             signal.SIGHUP: self._ask_to_reload,
@@ -61,6 +63,7 @@ class Upkeep:
         self._crew.kill_overdue(self._budgets.leave_s)
         self._condemned.step()
         self._held.step()
+        self._stopped.step()
         self._status.step()
         if self._reload is not None:
             self._reload.step()

@@ -72,6 +72,7 @@ def build(
     start: Callable[[Attempt], None],
     done: Callable[[Attempt], None],
     heartbeat_s: float,
+    stopped_s: float,
     shared: SharedStrikes | None = None,
 ) -> Aftermath:
     """Return the parts for a worker process; ``start`` takes whoever is free of suspicion, ``done`` who is done.
@@ -89,7 +90,7 @@ def build(
         register, seen_s = Strikes(database), SEEN_S
         lives.append(Life(database, own.life, own.worker, own.host))
     convict = partial(_convict, Judge(SYSTEM), settler, board)
-    cells = Cells(lambda: server.launch(CELLS, orders), orders, heartbeat_s)
+    cells = Cells(lambda: server.launch(CELLS, orders), orders, heartbeat_s, stopped_s)
     quarantine = Quarantine(cells, Verdicts(own, settler, convict, register, board, SYSTEM, done), SYSTEM)
 
     def suspect(attempt: Attempt, strikes: Sequence[Strike]) -> None:

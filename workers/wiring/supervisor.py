@@ -91,6 +91,7 @@ def run_supervisor(roles: Sequence[Role], settings: Settings, overrides: Mapping
             settings.supervisor.kill_grace_s,
             settings.supervisor.ready_s,
             settings.amqp.heartbeat_s,
+            settings.supervisor.stopped_s,
         )
         arbiter = Arbiter(
             crew,

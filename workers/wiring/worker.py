@@ -247,6 +247,7 @@ class WorkerProcess:
             self._start,
             self._done,
             self._settings.amqp.heartbeat_s,
+            self._settings.supervisor.stopped_s,
             self._shared_strikes(),
         )
         self._recall = None if settlements is None else Recall(settlements, outcomes, after.put)

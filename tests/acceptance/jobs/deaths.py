@@ -54,6 +54,9 @@ def _die(how: str) -> None:
         case "hog":
             hoard = bytearray(b"x") * (256 * 2**20)
             os.kill(os.getpid(), len(hoard) and signal.SIGKILL)
+        case "SIGSTOP":
+            os.kill(os.getpid(), signal.SIGSTOP)
+            time.sleep(600)  # another thread may take the signal, and this one go on for a moment
         case "closes all":
             os.closerange(3, 4096)
             time.sleep(600)

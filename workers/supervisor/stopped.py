@@ -1,0 +1,40 @@
+"""Kill a child that has been stopped (SIGSTOP, a debugger) for too long (`Stoppage`).
+
+A job that stops its own process would hold it, its post and all that ran there for ever; the broker gives the job to
+the next, which is stopped in turn. Which job it was nobody saw, so all that ran are suspects, as after any other death.
+"""
+
+from __future__ import annotations
+
+from smena.clock import Clock
+from workers.process.standstill import LOOK_S
+from workers.process.stoppage import Stoppage
+from workers.supervisor.child import SupervisedChild
+from workers.supervisor.crew import Crew
+
+
+class Stopped:
+    """The watch over children that are stopped. Call `step` each round."""
+
+    def __init__(self, crew: Crew, bound_s: float, clock: Clock) -> None:
+        self._crew = crew
+        self._bound_s = bound_s
+        self._clock = clock
+        self._looked_s = clock.monotonic()
+        self._watches: dict[SupervisedChild, Stoppage] = {}
+
+    def step(self) -> None:
+        """Look at each child, a few times a second."""
+        now_s = self._clock.monotonic()
+        if now_s - self._looked_s < LOOK_S:
+            return
+        self._looked_s = now_s
+        watched = [child for child in self._crew.children if child.pid and not child.killed]
+        self._watches = {child: self._watches.get(child) or self._watch(child) for child in watched}
+        for child, watch in self._watches.items():
+            is_too_long, child.stopped_s = watch.look(), watch.stopped_s
+            if is_too_long:
+                self._crew.kill(child, f"it has been stopped for {child.stopped_s:.1f} s")
+
+    def _watch(self, child: SupervisedChild) -> Stoppage:
+        return Stoppage(child.pid, self._bound_s, self._clock)
