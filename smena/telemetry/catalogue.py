@@ -128,7 +128,10 @@ CHILD_EXITED = Event(
     },
 )
 CHILD_KILLED = Event(
-    "child.killed", "error", "The supervisor killed a child.", {**_CHILD, "why": "what it did not do in time"}
+    "child.killed",
+    "error",
+    "The supervisor killed a child.",
+    {**_CHILD, "why": "what it did not do in time, or how long it was stopped"},
 )
 CHILD_LOOPING = Event(
     "child.looping",
