@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
-from smena.book import Registry, RemoteActor
+from smena.book import Actor, Registry, RemoteActor
 from smena.book.schedule import Schedule
 from smena.errors import Refused
 from smena.records import schedules, ticks
@@ -99,7 +99,7 @@ class Hand:
         with self._database.transaction() as connection:
             return ticks.history(connection, name, limit)
 
-    def add(self, name: str, actor: RemoteActor, schedule: Schedule) -> None:
+    def add(self, name: str, actor: Actor[..., Any] | RemoteActor, schedule: Schedule) -> None:
         """Add a schedule, or change one that was added."""
         with self._database.transaction() as connection:
             added.add(connection, name, actor, schedule)

@@ -110,3 +110,33 @@ def test_a_refusal_speaks_of_what_was_typed_and_not_of_code(smena: Smena, words:
     refusal = smena("add", *words, "--queue", "q", status=2)
     assert told in refusal
     assert "declares" not in refusal
+
+
+@pytest.fixture
+def _stock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SMENA_BOOKS", "tests.fixtures.stock_book")
+
+
+@pytest.mark.usefixtures("_stock")
+@pytest.mark.parametrize(
+    ("words", "status", "told"),
+    [
+        (("stock.apply", "--queue", "stock", "--args", '["7"]'), 2, "an ordered actor has no schedule"),
+        (("stock.count", "--queue", "stock", "--args", "[7]"), 2, "stock.count is on queue counts"),
+        (("stock.count", "--args", '["seven"]'), 1, "shelves"),
+        (("stock.taken",), 2, "no loaded book has stock.taken"),
+    ],
+)
+def test_an_actor_of_a_loaded_book_is_added_as_in_code_or_refused(
+    smena: Smena, words: tuple[str, ...], status: int, told: str
+) -> None:
+    actor, *options = words
+    assert told in smena("add", "tick", actor, "every 1s", *options, status=status)
+    assert "no schedules" in smena("list")
+
+
+@pytest.mark.usefixtures("_stock")
+def test_a_loaded_actor_says_its_queue_and_of_one_that_no_book_has_it_is_told(smena: Smena) -> None:
+    assert "no loaded book" not in smena("add", "count", "stock.count", "every 5m", "--args", "[7]")
+    told = smena("add", "beat", "house.beat", "every 5m", "--queue", "house")
+    assert told.endswith("no loaded book has house.beat; its jobs wait in queue house for a worker that has it\n")

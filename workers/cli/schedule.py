@@ -11,7 +11,7 @@ from typing import Any, Final, get_args
 import click
 import msgspec
 
-from smena.book import by_name, load_books
+from smena.book import Actor, RemoteActor, by_name, load_books
 from smena.book.schedule import Schedule
 from smena.errors import Misdeclared, SmenaError
 from smena.records.schedules import Kept
@@ -142,24 +142,29 @@ def resume(name: str) -> None:
 @click.argument("name")
 @click.argument("actor")
 @click.argument("rule")
-@click.option("--queue", required=True, help="The actor's queue.")
+@click.option("--queue", help="The actor's queue; one of a loaded book says its own.")
 @click.option("--args", "args", default="[]", show_default=True, metavar="JSON", help="The job's arguments, a list.")
 @click.option("--misfire", type=click.Choice(get_args(Misfire)), default="one", show_default=True)
 @click.option("--cap", type=click.IntRange(1, 10_000), default=CAP, show_default=True, help="What `all` catches up.")
 @click.option("--overlap", type=click.Choice(get_args(Overlap)), default="skip", show_default=True)
 def add(
-    name: str, actor: str, rule: str, *, queue: str, args: str, misfire: Misfire, cap: int, overlap: Overlap
+    name: str, actor: str, rule: str, *, queue: str | None, args: str, misfire: Misfire, cap: int, overlap: Overlap
 ) -> None:
-    """Add a schedule, or change one that was added: RULE is `every 5m` or `cron 0 3 * * * Europe/Moscow`."""
+    """Add a schedule, or change one that was added: RULE is `every 5m` or `cron 0 3 * * * Europe/Moscow`.
+
+    An actor of a loaded book is checked as in code; of any other only its name and queue are known.
+    """
     with _typed("RULE"):
         when = read(rule)
-    with _typed("ACTOR or --queue"):
-        target = by_name(actor, queue=queue)
     wanted = Schedule(when, _json_list(args), misfire=misfire, misfire_cap=cap, overlap=overlap)
     with _hand() as hand:
-        with _typed("NAME"):
+        target = _target(actor, queue)
+        with _typed("NAME or ACTOR"):
             hand.add(name, target, wanted)
         click.echo(f"{name} comes next at {_time(hand.one(name).next_at)}")
+    if isinstance(target, RemoteActor):
+        told = f"no loaded book has {actor}; its jobs wait in queue {target.queue} for a worker that has it"
+        click.echo(told, err=True)
 
 
 @schedule.command()
@@ -170,6 +175,20 @@ def remove(name: str) -> None:
     with _hand() as hand:
         hand.remove(name)
     click.echo(f"{name} is removed")
+
+
+def _target(name: str, queue: str | None) -> Actor[..., Any] | RemoteActor:
+    """Return the loaded actor of this name; where no book has it, its address."""
+    open_user_path(Path.cwd())
+    known = load_books(load().books).actor(name)
+    if known is not None:
+        if queue not in (None, known.queue):
+            raise click.BadParameter(f"{known.name} is on queue {known.queue}", param_hint="--queue")
+        return known
+    if queue is None:
+        raise click.UsageError(f"no loaded book has {name}: give its queue with --queue")
+    with _typed("ACTOR or --queue"):
+        return by_name(name, queue=queue)
 
 
 def _next_of(kept: Kept) -> str:
