@@ -1,5 +1,6 @@
 """README and docs name commands, files, tests and settings that exist, and their Python passes the type checker."""
 
+import ast
 import re
 import shlex
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 from examples.shop.result import Result
 from smena.settings.key import keys
+from smena.settings.groups import Amqp, Worker
 from tests.fixtures import page, type_checker
 from workers.cli import main as smena
 
@@ -153,6 +155,28 @@ def test_the_python_of_all_pages_passes_the_type_checker(tmp_path: Path) -> None
     assert len({*files}) == len(files) > 10
     told = type_checker.check(files, tmp_path)
     assert told.returncode == 0, told.stdout + told.stderr
+
+
+@pytest.mark.parametrize("path", WRITTEN)
+def test_every_time_limit_is_below_what_a_broker_grants_by_default(path: str) -> None:
+    most_s = Amqp().consumer_timeout_s
+    for block in page.blocks(page.read(path), "python"):
+        for limit_s in _time_limits(block.text):
+            assert limit_s + Worker().time_limit_grace_s < most_s, f"{path}:{block.line}"
+
+
+def _time_limits(program: str) -> Iterator[float]:
+    """Yield the seconds of each `time_limit=` and `TimeLimit(…)` of a program."""
+    for node in ast.walk(ast.parse(program)):
+        if isinstance(node, ast.keyword) and node.arg == "time_limit" and isinstance(node.value, ast.Constant):
+            yield ast.literal_eval(node.value)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("TimeLimit"):
+            yield ast.literal_eval(node.args[0])
+
+
+def test_pages_tell_of_time_limits() -> None:
+    told = [_time_limits(block.text) for path in WRITTEN for block in page.blocks(page.read(path), "python")]
+    assert len([limit_s for limits in told for limit_s in limits]) > 1
 
 
 def _write(folder: Path, path: str, block: page.Block) -> Path:
