@@ -1,18 +1,27 @@
 """`smena worker|relay|archivist|up`: which roles, with which settings."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
+from pydantic import BaseModel
 
-from smena.settings import Settings
+from smena.settings import Settings, app_settings, load
 from workers.cli import fleet
 from workers.process.exits import Exit
 from workers.supervisor.post import Role
 from workers.wiring.supervisor import Ending
 
 Started = list[tuple[Sequence[Role], Settings, Mapping[str, Any]]]
+
+
+class Mails(BaseModel):
+    """What an author reads for himself."""
+
+    mails: int
 
 
 @pytest.fixture
@@ -26,6 +35,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
 
     monkeypatch.setattr(fleet, "run_supervisor", note)
     monkeypatch.delenv("SMENA_DATABASE_URL", raising=False)
+    monkeypatch.setenv("SMENA_TOML", "")
     return seen
 
 
@@ -46,6 +56,23 @@ def test_options_stand_for_settings_and_reach_the_children(started: Started) -> 
         "books": "shop.sales",
         "supervisor.metrics_port": 0,
     }
+
+
+@pytest.mark.parametrize(
+    "command", [fleet.up, fleet.worker, fleet.relay, fleet.archivist, fleet.scheduler], ids=lambda command: command.name
+)
+def test_a_settings_file_that_is_named_is_that_of_the_children_too(
+    started: Started, command: click.Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("shop.toml").write_text("[worker]\nthreads = 5\n[app]\nmails = 7\n")
+
+    CliRunner().invoke(command, ["--config", "shop.toml"])
+
+    [(_, settings, overrides)] = started
+    monkeypatch.chdir("/")
+    assert settings.worker.threads == 5
+    assert (load(overrides).worker.threads, app_settings(Mails).mails) == (5, 7)
 
 
 def test_up_runs_what_can_run(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from smena.errors import Misconfigured
 from smena.settings import Settings, load
+from smena.settings.environment import TOML_VARIABLE
+from workers.cli.settings import sources
 from workers.process.exits import Exit
 from workers.supervisor.lifespan import Lifespan
 from workers.supervisor.post import Role
@@ -56,14 +60,8 @@ def _worker_options(command: Command) -> Command:
 
 def _shared_options(command: Command) -> Command:
     """Add the options that every fleet command has."""
-    for option in reversed(
-        (
-            click.option("--profile", metavar="NAME", help="Profile of the settings: development or production."),
-            click.option("--metrics-port", type=int, help="Port of metrics and probes; 0 takes a free one."),
-        )
-    ):
-        command = option(command)
-    return command
+    metrics_port = click.option("--metrics-port", type=int, help="Port of metrics and probes; 0 takes a free one.")
+    return sources(metrics_port(command))
 
 
 @click.command()
@@ -105,6 +103,7 @@ def up(roles: str | None, **options: Any) -> None:
 
 
 def _run(names: Sequence[str] | None, options: dict[str, Any]) -> None:
+    _choose_file(options.pop("config"))
     overrides = _overrides(options)
     try:
         settings = load(overrides)
@@ -115,6 +114,12 @@ def _run(names: Sequence[str] | None, options: dict[str, Any]) -> None:
     if ending.refusal:
         click.echo(f"smena: {ending.refusal}", err=True)
     raise click.exceptions.Exit(ending.code)
+
+
+def _choose_file(config: Path | None) -> None:
+    """Let this process and all that it starts, the author's code too, read this file: they ask the environment."""
+    if config is not None:
+        os.environ[TOML_VARIABLE] = str(config.absolute())
 
 
 def _overrides(options: dict[str, Any]) -> dict[str, Any]:
