@@ -28,6 +28,7 @@ INPUTS: Final = (ROOT / "pyproject.toml", CONSTRAINTS)
 CACHES: Final = (".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", ".import_linter_cache")
 VALUED: Final = ("-c", "-k", "-m", "-n", "-o", "-p", "-r", "-W")
 """Pytest's short options that take a value."""
+BENCHES: Final = ("drain", "publish", "latency", "outbox", "once", "cpu", "claims", "partitions")
 WHEELS: Final = ("packaging/smena", "packaging/fleet")
 
 
@@ -110,7 +111,9 @@ def check(arguments: list[str]) -> int:
 
 
 def bench(arguments: list[str]) -> int:
-    """Install the peers first."""
+    """Install the peers first, which takes minutes: for a bench that there is."""
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in BENCHES:
+        raise Refused(f"there is no bench {arguments[0]!r}; there are {', '.join(BENCHES)}")
     return _become(["-m", "benchmarks", *arguments], extra="bench")
 
 
@@ -183,7 +186,7 @@ COMMANDS: Final = {
         check,
         passes_on=False,
     ),
-    "bench": Command("measure beside others: drain, publish, latency, outbox, once, cpu, claims, partitions", bench),
+    "bench": Command(f"measure beside others: {', '.join(BENCHES)}", bench),
     "drill": Command(
         "make faults on purpose and judge what was lost or doubled: list, NAME…, --all, --controls, settle", drill
     ),

@@ -8,6 +8,8 @@ from types import ModuleType
 
 import pytest
 
+from benchmarks.__main__ import main as benches
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -85,6 +87,23 @@ def test_a_path_that_is_not_there_is_told_before_anything_is_started(
     assert house.main(["test", "tests/unit", "-x", "tests/unit/test_nope.py::test_x"]) == 2
     assert started == ["dev"]
     assert "there is no tests/unit/test_nope.py" in capsys.readouterr().err
+
+
+def test_a_bench_that_is_not_there_is_told_before_its_peers_are_installed(
+    house: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr(house, "_become", lambda arguments, **_options: started.append(arguments))
+    assert house.main(["bench", "dance", "--json"]) == 2
+    assert started == []
+    assert capsys.readouterr().err.startswith("./run bench: there is no bench 'dance'; there are drain, ")
+    for words in (["--help"], ["drain", "--json"]):
+        house.main(["bench", *words])
+    assert len(started) == 2
+
+
+def test_the_house_knows_every_bench(house: ModuleType) -> None:
+    assert set(house.BENCHES) == benches.commands.keys()
 
 
 def test_a_shell_finds_this_environment_first_whatever_the_users_own_files_put_there(

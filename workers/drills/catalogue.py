@@ -28,7 +28,7 @@ def chosen(names: Sequence[str], group: str | None) -> list[Drill]:
     known = drills()
     for name in names:
         if name not in known:
-            raise NoSuchDrill(f"there is no drill {name!r}; there are {', '.join(known)}")
+            raise NoSuchDrill(f"{name!r}; there are {', '.join(known)}")
     return [drill for drill in map(known.__getitem__, names or known) if group in (None, drill.group)]
 
 
