@@ -10,6 +10,7 @@ A `msgspec.Struct` rather than a dataclass: one is made for every delivery, and 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -108,3 +109,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     def snoozed(self) -> Job:
         """Return the job as it comes back from a snooze: no attempt spent."""
         return self.replace(snoozes=self.snoozes + 1)
+
+
+def refuse_strangers(sent: object) -> None:
+    """Raise `TypeError` for what is no list or tuple of jobs, before any of it is sent."""
+    if not isinstance(sent, Sequence):
+        raise TypeError(f"many jobs are a list of them, not {type(sent).__name__}")
+    for one in sent:
+        if not isinstance(one, Job):
+            raise TypeError(f"what is sent is a job, as actor.message(…) makes it, not {type(one).__name__}")

@@ -20,7 +20,7 @@ from smena import context, outbox
 from smena.book import Sender
 from smena.delay import seconds_of
 from smena.errors import SmenaError, Unsendable
-from smena.job import Job
+from smena.job import Job, refuse_strangers
 from smena.outbox.adding import SyncPlace
 
 
@@ -45,6 +45,7 @@ class Publishing:
 
     def send(self, job: Job, *, delay_s: float = 0.0) -> None:
         """Send one job by its way; raise a `SmenaError` when it was not taken over."""
+        refuse_strangers((job,))
         session = _plain_effect()
         if session is not None:
             outbox.add(session, job, delay_s=delay_s)
@@ -55,6 +56,7 @@ class Publishing:
 
     async def asend(self, job: Job, *, delay_s: float = 0.0) -> None:
         """Send one job from an event loop; the twin of `send`."""
+        refuse_strangers((job,))
         running = context.current()
         session = None if running is None else running.async_effect()
         if session is not None:
@@ -65,7 +67,8 @@ class Publishing:
             await self._broker.asend(job, delay_s=delay_s)
 
     def send_many(self, jobs: Sequence[Job]) -> list[SmenaError | None]:
-        """Send many at once; return one outcome for each, in order."""
+        """Send many at once; return one outcome for each, in order. What is no job is a `TypeError`, and none goes."""
+        refuse_strangers(jobs)
         session = _plain_effect()
         return self._broker.send_many(jobs) if session is None else _add_many(session, jobs)
 

@@ -15,7 +15,7 @@ from smena.amqp.names import address, check_queue_name
 from smena.amqp.properties import encode_properties
 from smena.delay import Delay, seconds_of
 from smena.errors import DelayTooLong, Misconfigured, TooLarge, Unsendable
-from smena.job import NO_DELAY, Job
+from smena.job import NO_DELAY, Job, refuse_strangers
 from smena.store.escapes import is_storable
 
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024
@@ -28,8 +28,9 @@ _LONGEST_KEY: Final = 255
 def of(jobs: Sequence[Job], delay: Delay, ordering_key: str | None) -> dict[str, Any]:
     """Return the statement's parameters: an array per column, and what all rows share.
 
-    Raise `Unsendable` (or its `TooLarge`, `DelayTooLong`) with the job's id and the field.
+    Raise `Unsendable` (or its `TooLarge`, `DelayTooLong`) with the job's id and the field, `TypeError` for no job.
     """
+    refuse_strangers(jobs)
     delay_s = _bounded(delay)
     _check_ordering_key(ordering_key)
     wires = [_wire(job) for job in jobs]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from smena import context
+from smena import context, outbox
 from smena.book import Book, asend, bind_sender, bound, by_name, send, send_many, unbind_sender
 from smena.clock import MovedClock
 from smena.errors import BrokerLost, Misconfigured, SmenaError, Unsendable
@@ -155,3 +155,30 @@ def test_arguments_are_checked_before_anything_is_sent() -> None:
             by_name("other.actor").send(float("nan"))
 
     assert recording.sent == []
+
+
+@pytest.mark.parametrize(
+    "stranger", [1, None, charge, charge.message("a").args], ids=["number", "none", "actor", "arguments"]
+)
+async def test_what_is_no_job_is_refused_at_every_door_before_anything_is_sent(stranger: Any) -> None:
+    job, sentence = charge.message("a"), "what is sent is a job"
+    recording = Recording()
+    with bound(Publishing(recording, None, 60)):
+        with pytest.raises(TypeError, match=sentence):
+            send(stranger)
+        with pytest.raises(TypeError, match=sentence):
+            await asend(stranger)
+        with pytest.raises(TypeError, match=sentence):
+            send_many([job, stranger])
+    nowhere: Any = None
+    with pytest.raises(TypeError, match=sentence):
+        outbox.add(nowhere, job, stranger)
+    with pytest.raises(TypeError, match=sentence):
+        await outbox.aadd(nowhere, job, stranger)
+    assert recording.sent == []
+
+
+@pytest.mark.parametrize("jobs", [1, charge.message("a"), {charge.message("a").id}])
+def test_many_that_are_no_list_are_refused(jobs: Any) -> None:
+    with bound(Publishing(Recording(), None, 60)), pytest.raises(TypeError, match="many jobs are a list of them, not "):
+        send_many(jobs)
