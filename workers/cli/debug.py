@@ -92,7 +92,8 @@ def _find(target: str, state_dir: Path | None) -> Whereabouts:
     if not found:
         raise click.ClickException(f"no child of a supervisor here is, or runs, {target}")
     if len(found) > 1:
-        raise click.ClickException(f"{target} names several: {', '.join(str(child.pid) for child in found)}")
+        several = "".join(f"\n  {child.pid} of the supervisor in {child.folder}" for child in found)
+        raise click.ClickException(f"{target} names several; give a process id, or --state-dir:{several}")
     return found[0]
 
 
