@@ -1,12 +1,15 @@
 """Both wheels build from the tree, hold what they should, and install beside each other."""
 
 import os
+import re
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.fixtures import page
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
@@ -49,3 +52,8 @@ def test_the_command_runs_from_installed_wheels(wheels: list[Path], tmp_path: Pa
     where = "import smena.version, workers.cli; print(smena.version.__file__, workers.cli.__file__)"
     from_ = subprocess.run([sys.executable, "-P", "-c", where], env=environ, capture_output=True, text=True, check=True)
     assert all(place.startswith(str(tmp_path)) for place in from_.stdout.split())
+
+
+def test_the_page_on_installing_names_the_wheels_that_are_built(wheels: list[Path]) -> None:
+    told = page.read("docs/howto/install.md")
+    assert {*re.findall(r"[\w.-]+\.whl", told)} == {wheel.name for wheel in wheels}

@@ -12,8 +12,8 @@ import click
 import pytest
 
 from examples.shop.result import Result
-from smena.settings.key import keys
 from smena.settings.groups import Amqp, Worker
+from smena.settings.key import keys
 from tests.fixtures import page, type_checker
 from workers.cli import main as smena
 
