@@ -8,6 +8,7 @@ Service whose name begins with `smena`.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -41,6 +42,11 @@ def read(env: Mapping[str, str]) -> tuple[Layer, Layer, list[Finding]]:
             findings.append(unknown(variable, keys_by_variable(), "environment"))
     _prefer_files_for_app(direct, mounted, findings)
     return Layer(direct), Layer(mounted), findings
+
+
+def choose_file(path: Path) -> None:
+    """Let this process and all that it starts, the author's code too, read this settings file."""
+    os.environ[TOML_VARIABLE] = str(path.absolute())
 
 
 def _path_of(variable: str) -> str | None:

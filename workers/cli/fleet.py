@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from smena.errors import Misconfigured
 from smena.settings import Settings, load
-from smena.settings.environment import TOML_VARIABLE
+from smena.settings.environment import choose_file
 from workers.cli.settings import sources
 from workers.process.exits import Exit
 from workers.supervisor.lifespan import Lifespan
@@ -103,7 +101,8 @@ def up(roles: str | None, **options: Any) -> None:
 
 
 def _run(names: Sequence[str] | None, options: dict[str, Any]) -> None:
-    _choose_file(options.pop("config"))
+    if config := options.pop("config"):
+        choose_file(config)
     overrides = _overrides(options)
     try:
         settings = load(overrides)
@@ -114,12 +113,6 @@ def _run(names: Sequence[str] | None, options: dict[str, Any]) -> None:
     if ending.refusal:
         click.echo(f"smena: {ending.refusal}", err=True)
     raise click.exceptions.Exit(ending.code)
-
-
-def _choose_file(config: Path | None) -> None:
-    """Let this process and all that it starts, the author's code too, read this file: they ask the environment."""
-    if config is not None:
-        os.environ[TOML_VARIABLE] = str(config.absolute())
 
 
 def _overrides(options: dict[str, Any]) -> dict[str, Any]:
