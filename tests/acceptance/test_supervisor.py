@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from tests.acceptance.fleet.grip import FleetGrip, alive
+from tests.acceptance.fleet.grip import ROOT, FleetGrip, alive
 from tests.fixtures.eventually import eventually
+from workers.cli import main
 from workers.process.exits import Exit
 
 
@@ -31,6 +33,22 @@ def test_term_drains_and_leaves_nothing_behind(fleet: FleetGrip) -> None:
     assert fleet.exit_code() == Exit.DRAINED
     assert not [pid for pid in pids if alive(pid)]
     assert [path.name for path in fleet.folder.iterdir() if "draining" not in path.name] == ["supervisor.lock"]
+
+
+def test_health_answers_for_the_fleet_that_runs_here_while_it_runs(
+    fleet: FleetGrip, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SMENA_SUPERVISOR_METRICS_PORT", raising=False)  # the default one may be anybody's
+    monkeypatch.setenv("SMENA_SUPERVISOR_STATE_DIR", str(fleet.folder))
+    ask = CliRunner().invoke
+    fleet.start()
+    fleet.wait_ready()
+    assert fleet.state()["cwd"] == str(ROOT)
+    eventually(lambda: ask(main, ["health", "ready"]).output == "ok\n")
+    fleet.signal(signal.SIGTERM)
+    assert fleet.exit_code() == Exit.DRAINED
+    told = ask(main, ["health", "ready"])
+    assert (told.exit_code, f"no fleet of {fleet.folder} runs" in told.output) == (1, True)
 
 
 def test_p07_term_to_the_whole_group_twice_is_one_drain(fleet: FleetGrip) -> None:

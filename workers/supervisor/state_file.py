@@ -1,12 +1,13 @@
 """Write where everything is into ``supervisor.json``, for drills, probes and people.
 
-    {"pid": 1, "state": "ready", "metrics": {"host": "127.0.0.1", "port": 9191},
+    {"pid": 1, "state": "ready", "cwd": "/srv/shop", "metrics": {"host": "127.0.0.1", "port": 9191},
      "roles": {"worker": {"0": 12, "1": 13}},
      "nurseries": {"worker": 11}, "leaving": [], "paused": false}
 
-``state`` is ``booting``, ``ready`` or ``draining``; ``leaving`` are children whose post is another's already;
-``paused`` says whether the fleet takes no work for now. The file is replaced as a whole, never seen half, and goes with
-its supervisor. A lock on the folder keeps a second supervisor out; the kernel lets go of it with the process.
+``state`` is ``booting``, ``ready`` or ``draining``; ``cwd`` is the folder that it was started in; ``leaving`` are
+children whose post is another's already; ``paused`` says whether the fleet takes no work for now. The file is replaced
+as a whole, never seen half, and goes with its supervisor. A lock on the folder keeps a second supervisor out; the
+kernel lets go of it with the process.
 
 A folder that was removed while the supervisor lives, as cleaners of temporary folders do, is made again: without it no
 child can start.

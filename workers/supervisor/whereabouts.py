@@ -1,4 +1,4 @@
-"""Find a living child of a supervisor on this machine: by process id, by post, or by a job that it runs."""
+"""Find living supervisors of this machine, and a child of theirs: by process id, by post, or by a job that it runs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from workers.process import recorder
 from workers.process.recorder import Running
@@ -40,22 +41,27 @@ def folders(chosen: Path | None) -> Sequence[Path]:
 
 def find(target: str, among: Sequence[Path]) -> list[Whereabouts]:
     """Return the children that the target names; several where supervisors use the same names of posts."""
-    children = [child for folder in among for child in _children(folder)]
+    children = list(_children(among))
     named = [child for child in children if target in (str(child.pid), child.post)]
     return named or [child for child in children if any(job.job_id == target for job in child.running())]
 
 
-def _children(folder: Path) -> Iterator[Whereabouts]:
-    state = None
-    with suppress(PermissionError):  # another user's
-        state = read_state(folder)
-    if state is None or not _lives(state["pid"]):
-        return
-    for role, posts in state["roles"].items():
-        for number, pid in posts.items():
-            yield Whereabouts(pid, folder, f"{role}-{number}")
-    for pid in state.get("leaving", ()):
-        yield Whereabouts(pid, folder)
+def living(among: Sequence[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield those of the folders whose supervisor lives, each with the state that it wrote last."""
+    for folder in among:
+        with suppress(PermissionError):  # another user's
+            state = read_state(folder)
+            if state is not None and _lives(state["pid"]):
+                yield folder, state
+
+
+def _children(among: Sequence[Path]) -> Iterator[Whereabouts]:
+    for folder, state in living(among):
+        for role, posts in state["roles"].items():
+            for number, pid in posts.items():
+                yield Whereabouts(pid, folder, f"{role}-{number}")
+        for pid in state.get("leaving", ()):
+            yield Whereabouts(pid, folder)
 
 
 def _lives(pid: int) -> bool:

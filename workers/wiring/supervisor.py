@@ -97,7 +97,7 @@ def run_supervisor(roles: Sequence[Role], settings: Settings, overrides: Mapping
             crew,
             Upkeep(crew, Scale(crew, new_post, budgets.leave_s), budgets, SYSTEM),
             signals,
-            functools.partial(_publish, (board, herald, state), settings.supervisor.metrics_host, port.number),
+            functools.partial(_publish, (board, herald, state), _place(settings, port)),
             budgets,
             SYSTEM,
         )
@@ -166,14 +166,19 @@ def _crew(
     return Crew(posts, Nurseries(nurseries), orders_for, start, SYSTEM, write_down, tell=tell)
 
 
-def _publish(readers: tuple[Board, Herald, StateFile], host: str, port: int, view: FleetView) -> None:
+def _place(settings: Settings, port: Port) -> Mapping[str, Any]:
+    """Return where the fleet runs and where it is asked: by both `smena health` knows it from another's."""
+    return {"cwd": str(Path.cwd()), "metrics": {"host": settings.supervisor.metrics_host, "port": port.number}}
+
+
+def _publish(readers: tuple[Board, Herald, StateFile], place: Mapping[str, Any], view: FleetView) -> None:
     board, herald, state = readers
     board.publish(view)
     herald.tell(view)
     seen = {
         "pid": os.getpid(),
         "state": view.state,
-        "metrics": {"host": host, "port": port},
+        **place,
         "roles": {role: {str(post): pid for post, pid in posts.items()} for role, posts in view.pids.items()},
         "nurseries": view.nurseries,
         "leaving": list(view.leaving),
