@@ -39,6 +39,11 @@ SELECT * FROM (
 ) AS each WHERE once > partitions ORDER BY name
 """
 """Leases are made for all partitions of a group, and stay where it comes to have fewer."""
+_LARGEST: Final = b"""
+SELECT g.name, greatest(g.partitions, (SELECT count(*) FROM smena.leases AS l
+                                       WHERE starts_with(l.name, 'partition:' || g.name || ':')))
+FROM smena.partition_groups AS g
+"""
 
 
 class Unowned(NamedTuple):
@@ -78,3 +83,8 @@ def deserted(connection: psycopg.Connection[Any], silent_s: float) -> list[Deser
 def outgrown(connection: psycopg.Connection[Any]) -> list[Outgrown]:
     """Return the groups that had more partitions once than they have now."""
     return [Outgrown(*row) for row in connection.execute(_OUTGROWN)]
+
+
+def largest(connection: psycopg.Connection[Any]) -> dict[str, int]:
+    """Return how many partitions each group has, or had where that was more."""
+    return dict(connection.execute(_LARGEST).fetchall())

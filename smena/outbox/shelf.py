@@ -79,6 +79,15 @@ class Shelf:
             count, oldest_s = connection.execute(_WAITING).one()
         return count, float(oldest_s or 0.0)
 
+    def untaken(self, lease_s: float) -> tuple[int, float]:
+        """Return how many rows are due for more than ``lease_s``, and the age of the oldest, if no relay is at work.
+
+        One at work holds a claim, holds back what it could not send, or has sent something within the lease.
+        """
+        with self._database.transaction() as connection:
+            count, oldest_s = connection.execute(_UNTAKEN, {"lease_s": lease_s}).one()
+        return count, float(oldest_s or 0.0)
+
     def retry(self, job_id: str) -> int:
         """Make the parked rows of one job due again; return how many there were."""
         parked = sa.and_(outbox.c.id == storable(job_id), outbox.c.state == "parked")
@@ -97,5 +106,12 @@ _COUNT: Final = sa.select(sa.func.count()).select_from(outbox)
 _WAITING: Final = sa.select(
     sa.func.count(), sa.func.extract("epoch", sa.func.now() - sa.func.min(outbox.c.due_at))
 ).where(outbox.c.state == "pending", outbox.c.due_at <= sa.func.now())
+_UNTAKEN: Final = sa.text("""
+SELECT count(*), extract(epoch FROM now() - min(due_at)) FROM smena.outbox
+WHERE state = 'pending' AND due_at < now() - make_interval(secs => :lease_s)
+  AND NOT EXISTS (SELECT 1 FROM smena.outbox WHERE state = 'pending' AND due_at <= now() AND lease_until > now())
+  AND NOT EXISTS (
+      SELECT 1 FROM smena.outbox WHERE state = 'sent' AND sent_at > now() - make_interval(secs => :lease_s))
+""")
 _FREE: Final = sa.update(outbox).values(state="pending", due_at=sa.func.now(), lease_until=None, owner=None)
 _RING: Final = sa.select(sa.func.pg_notify(CHANNEL, ""))

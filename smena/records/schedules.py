@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
@@ -50,6 +50,13 @@ class Kept:
     removed_at: datetime | None
 
 
+class Overdue(NamedTuple):
+    """A schedule with a tick that nobody decided, and for how long already."""
+
+    name: str
+    late_s: float
+
+
 def clock(connection: sa.Connection) -> datetime:
     """Return the database's time, not that of the transaction's start."""
     return connection.execute(_CLOCK).scalar_one()
@@ -84,6 +91,13 @@ def due(connection: sa.Connection) -> list[str]:
     """Return the names of schedules with a tick that is due, the longest due first."""
     is_due = sa.and_(_ACTIVE, schedules.c.next_at <= sa.func.clock_timestamp())
     return list(connection.scalars(sa.select(schedules.c.name).where(is_due).order_by(schedules.c.next_at)))
+
+
+def overdue(connection: sa.Connection, late_s: float) -> list[Overdue]:
+    """Return the schedules with a tick that is due for more than ``late_s`` and not decided, the longest due first."""
+    age_s = sa.cast(sa.extract("epoch", sa.func.clock_timestamp() - schedules.c.next_at), sa.Double)
+    query = sa.select(schedules.c.name, age_s).where(_ACTIVE, age_s > late_s).order_by(schedules.c.next_at)
+    return [Overdue(*row) for row in connection.execute(query)]
 
 
 def until_next_s(connection: sa.Connection) -> float | None:

@@ -15,6 +15,7 @@ from pydantic import SecretStr
 
 from sharding import batches, claims
 from sharding.claims import DeadItem, Wish
+from smena.settings.groups import Amqp
 from smena.settings.groups import Database as DatabaseSettings
 from smena.store.database import Database
 from tests.integration.sharding import book
@@ -157,9 +158,11 @@ def test_a_database_that_does_not_answer_is_told_of_in_a_sentence(monkeypatch: p
 
 
 def test_the_doctor_names_the_oldest_transaction_and_the_batch_that_nobody_works(
-    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
+    database: Database, database_url: str, amqp: Amqp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run("doctor").output == "nothing to complain of\n"
+    monkeypatch.setenv("SMENA_AMQP_URL", amqp.urls[0].get_secret_value())
+    monkeypatch.setenv("SMENA_AMQP_PREFIX", amqp.prefix)
+    assert run("doctor").stdout == "nothing to complain of\n"
     monkeypatch.setenv("SMENA_BATCHES_STALLED_S", "1")
     batch = told("batch", "submit", "works.each", "--query", "SELECT 1")["id"]
     with database.transaction() as connection:

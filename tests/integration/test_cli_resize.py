@@ -53,7 +53,7 @@ def put(broker: BrokerView, partition: str) -> None:
 
 def doctor() -> tuple[int, str]:
     ended = CliRunner().invoke(main, ["doctor"])
-    return ended.exit_code, ended.output
+    return ended.exit_code, ended.stdout
 
 
 def test_the_number_that_it_has_is_no_change() -> None:

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from smena.amqp.names import work_queue
 from smena.errors import Misconfigured
 from smena.settings.groups import Amqp
-from workers.broker.policies import likely_management, told_timeout_ms
+from workers.broker.management import likely_management
+from workers.broker.policies import told_timeout_ms
 from workers.broker.topology_check import vhost_of
 
 

@@ -50,18 +50,17 @@ class Depths:
 
 def depths_once(settings: Amqp, queues: Sequence[str], clock: Clock = SYSTEM) -> dict[str, int]:
     """Return the depths over a connection that is made for this one question; they may be thousands of queues."""
-    found: dict[str, int] = {}
-    with connected(settings, "depths", clock) as connection:
-        depths = Depths(connection)
-        for first in range(0, len(queues), _AT_ONCE):
-            found |= depths.of(queues[first : first + _AT_ONCE], settings.connect_timeout_s)
-    return found
+    return {queue: stand.ready for queue, stand in stands_once(settings, queues, clock).items()}
 
 
 def stands_once(settings: Amqp, queues: Sequence[str], clock: Clock = SYSTEM) -> dict[str, Stand]:
     """Return how the queues stand over a connection that is made for this one question."""
+    found: dict[str, Stand] = {}
     with connected(settings, "depths", clock) as connection:
-        return Depths(connection).stands(queues, settings.connect_timeout_s)
+        depths = Depths(connection)
+        for first in range(0, len(queues), _AT_ONCE):
+            found |= depths.stands(queues[first : first + _AT_ONCE], settings.connect_timeout_s)
+    return found
 
 
 class _Survey:

@@ -24,7 +24,8 @@ from smena.clock import SYSTEM, Clock
 from smena.errors import BrokerLost, NoQueue, SmenaError, TopologyMismatch
 from smena.settings.groups import Amqp
 from workers.broker.asking import Asking
-from workers.broker.policies import likely_management, refused_policies
+from workers.broker.management import likely_management
+from workers.broker.policies import refused_policies
 from workers.broker.targets import Targets
 from workers.broker.visit import connected
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
+from pathlib import Path
 
 import click
 
@@ -16,6 +17,10 @@ from smena.settings import Settings, load
 from smena.store.database import Database
 from workers.cli.complaint import Complaint
 from workers.cli.neglected_partitions import neglected_partitions
+from workers.cli.unfired_schedules import unfired_schedules
+from workers.cli.unsent_rows import unsent_rows
+from workers.cli.unserved_queues import unserved_queues
+from workers.wiring.user_path import open_user_path
 
 
 @click.command()
@@ -27,17 +32,23 @@ from workers.cli.neglected_partitions import neglected_partitions
     show_default=True,
     help="Seconds from which on an open transaction is a complaint.",
 )
+@click.option("--management", metavar="URL", help="The management API (default: same host and login, port 15672).")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list of complaints: about, found, do.")
 @click.pass_context
-def doctor(context: click.Context, old_s: float, as_json: bool) -> None:
+def doctor(context: click.Context, old_s: float, management: str | None, as_json: bool) -> None:
     """Look for what makes a fleet slow or stuck without an error: open transactions, work that nobody does.
+
+    It looks at open transactions, batches, outbox rows, schedules, partitions, and at queues with messages and no
+    consumer: those of the loaded books and `worker.queues`, and, where the management API answers, all others of the
+    prefix.
 
     Ends with 1 if there is something to do.
     """
     try:
+        open_user_path(Path.cwd())  # the books say which queues there are
         settings = load()
         with closing(Database(settings.database, "smena-doctor", pool_size=1)) as database:
-            complaints = list(_complaints(database, settings, old_s))
+            complaints = list(_complaints(database, settings, old_s, management))
     except SmenaError as error:
         raise click.ClickException(str(error)) from error
     if as_json:
@@ -54,13 +65,19 @@ def _echo(complaints: list[Complaint]) -> None:
     click.echo(f"{len(complaints)} to look at" if complaints else "nothing to complain of")
 
 
-def _complaints(database: Database, settings: Settings, old_s: float) -> Iterator[Complaint]:
+def _complaints(database: Database, settings: Settings, old_s: float, management: str | None) -> Iterator[Complaint]:
     with database.transaction() as connection:
         open_ones = holders(connection)
         stuck = stalled(connection, settings.batches.stalled_s)
     yield from (_held(one) for one in open_ones if one.age_s is None or one.age_s >= old_s)
     yield from (_stuck(one) for one in stuck)
-    yield from neglected_partitions(database, settings)
+    yield from unsent_rows(database, settings)
+    yield from unfired_schedules(database, settings)
+    try:
+        yield from neglected_partitions(database, settings)
+        yield from unserved_queues(database, settings, management)
+    except SmenaError as error:
+        yield Complaint("queues", f"it cannot be seen how they stand: {error}", "mend that first, and ask again")
 
 
 def _held(one: Holder) -> Complaint:
