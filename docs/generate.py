@@ -193,7 +193,11 @@ def outcomes_page() -> str:
     before = """
         Before an actor runs: bytes that are no job are the dead letter `undecodable`; an actor that this worker does
         not know is `Snooze`, and `unknown_actor` after `worker.unknown_actor_s`; a `once` key that another copy holds
-        is `Snooze`, one that is found is `Done`; a database that cannot be asked is `Returned`.
+        is `Snooze`, one that is found is `Done`; a database that cannot be asked is
+        `Returned`, and so is a process that has no descriptor, memory or thread left to ask it with, which then ends.
+
+        A coroutine whose task is cancelled, not by itself and not by the fleet, is `Returned` and runs again in its
+        slot; after three times in a row it is an exception like any other, as is one that cancels itself.
         """
     parts = ("## From an error to an outcome", verdict, " ".join(beside.split()), " ".join(before.split()))
     return page("Outcomes", intro, settling, *parts)

@@ -296,6 +296,17 @@ JOB_RETRIED = Event(
 JOB_RETURNED = Event(
     "job.returned", "info", "A job went back to its queue; no attempt is spent.", {**_JOB, "why": "the cause"}
 )
+JOB_UNDECIDED = Event(
+    "job.undecided",
+    "warning",
+    "A job is run again in its slot, unspent: it lost or could not get its transaction, or another job cancelled it. "
+    "Told once a minute for all.",
+    {
+        **_JOB,
+        "why": "code of the error; `process_spent`: the process itself has no means left; `cancelled`",
+        **_ERROR,
+    },
+)
 JOB_YIELDED = Event(
     "job.yielded",
     "debug",
@@ -541,9 +552,11 @@ POOL_STEP_ENDED = Event(
 PROCESS_BUG = Event(
     "process.bug",
     "error",
-    "An error that nobody caught; the process ends in order, or at once if its own descriptors are gone.",
+    "An error that nobody caught, or no means left; the process ends in order, or at once if its own descriptors are "
+    "gone.",
     {
-        "where": "a thread, the event loop, the main loop, or what cannot raise (`__del__`, callbacks)",
+        "where": "a thread, the event loop, the main loop, what cannot raise (`__del__`, callbacks), or `means`: no "
+        "descriptor, memory or thread is left",
         "thread": "name of the thread",
         "error": "class and text of the error",
         "stack": "its traceback, the end of it",

@@ -117,6 +117,38 @@ def test_a_paused_fleet_takes_no_jobs_until_it_goes_on(real_fleet: RealFleet, br
     eventually(lambda: real_fleet.get("/ready")[0] == 200)
 
 
+def test_p30_a_worker_without_descriptors_is_replaced_and_its_jobs_spend_no_attempt(real_fleet: RealFleet) -> None:
+    real_fleet.up(processes=2, telemetry_tally_s=60)
+    before = {*real_fleet.wait_ready_workers(2).values()}
+    real_fleet.send(deaths.hoards.message("a"))
+    eventually(real_fleet.effects)
+    keys = [f"k{number}" for number in range(60)]
+    real_fleet.send(
+        *((book.anote_once if number % 2 else book.note_once).message(key) for number, key in enumerate(keys))
+    )
+
+    eventually(lambda: len(real_fleet.effects()) == len(keys) + 1)
+    (bug,) = eventually(lambda: real_fleet.events("process.bug"))
+    eventually(lambda: len({*real_fleet.pids("worker").values()} - before) == 1)
+
+    assert bug["where"] == "means"
+    assert "Too many open files" in bug["error"]
+    assert real_fleet.rows("SELECT DISTINCT attempt FROM effects") == [(1,)]
+    assert [event["code"] for event in real_fleet.events("child.exited")] == [Exit.CRASHED]
+    assert not real_fleet.events("job.struck")
+
+
+def test_a_worker_without_descriptors_is_replaced_though_no_job_fails_of_it(real_fleet: RealFleet) -> None:
+    real_fleet.up()
+    before = real_fleet.wait_ready_workers(1)["0"]
+    real_fleet.send(deaths.hoards.message("a"))
+
+    eventually(lambda: real_fleet.pids("worker").get("0", before) != before)
+
+    assert [bug["where"] for bug in real_fleet.events("process.bug")] == ["means"]
+    assert not real_fleet.events("job.struck")
+
+
 def test_a_bug_on_the_event_loop_ends_the_worker_in_order(real_fleet: RealFleet) -> None:
     real_fleet.up()
     before = real_fleet.wait_ready_workers(1)["0"]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import sqlalchemy as sa
@@ -36,11 +38,12 @@ from workers.execution.seat import Seat
 from workers.execution.slots import Slots
 from workers.middleware.arguments import Arguments
 from workers.middleware.attempt import Attempt
-from workers.middleware.once import MOST_LOSSES, OnceRing
-from workers.middleware.outcome import Dead, Outcome, Retry, Returned
-from workers.middleware.settle import Settle
+from workers.middleware.once import MOST_LOSSES, PROCESS_SPENT, OnceRing
+from workers.middleware.outcome import DONE, Dead, Outcome, Retry, Returned
+from workers.middleware.settle import CANCELLED, Settle
 from workers.middleware.tracing import Tracing
 from workers.middleware.verdict import Judge
+from workers.process.mishaps import Mishaps
 
 ENDS = "SELECT pg_terminate_backend(pg_backend_pid())"
 book = Book("lost")
@@ -71,6 +74,22 @@ def loses_its_turn(session: Session, /, key: str) -> None:
     session.execute(sa.text("UPDATE smena.leases SET term = term + 1"))
 
 
+@book.actor(retry=RetryAs(unexpected_attempts=1))
+async def stands_by(session: AsyncSession, /, key: str) -> None:
+    await session.execute(sa.text("SELECT pg_sleep(0.2)"))
+    stood.append(key)
+
+
+@book.actor(retry=RetryAs(unexpected_attempts=1))
+async def cancels_all(key: str) -> None:
+    for task in asyncio.all_tasks():
+        task.cancel(key)
+    await asyncio.sleep(0)
+
+
+stood: list[str] = []
+
+
 class Bench:
     """The book bound to a real database; what settle would publish is noted."""
 
@@ -96,11 +115,15 @@ class Bench:
 
     def put(self, cell: Slots | Coroutines, name: str, number: int) -> Outcome:
         """Give one attempt to the threads or to the loop; return what was settled."""
-        job = Job(actor=name, queue="q", args=("k",), attempt=number)
         before = len(self.settled)
-        cell.put(Attempt(NotedDelivery(), job, self._actors[name]))
+        cell.put(self.attempt(name, number))
         eventually(lambda: len(self.settled) > before)
         return self.settled[-1]
+
+    def attempt(self, name: str, number: int) -> Attempt:
+        """Return one attempt of an actor, on a delivery that notes what it is told."""
+        job = Job(actor=name, queue="q", args=("k",), attempt=number)
+        return Attempt(NotedDelivery(), job, self._actors[name])
 
     def run_in_turn(self, name: str) -> type[Outcome]:
         """Run one attempt under a partition's term."""
@@ -129,6 +152,15 @@ class Bench:
 @pytest.fixture
 def bench(database_url: str) -> Iterator[Bench]:
     bench = Bench(database_url)
+    yield bench
+    bench.database.close()
+
+
+@pytest.fixture
+def no_database() -> Iterator[Bench]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    bench = Bench(f"postgresql://nobody@127.0.0.1:{port}/none")
     yield bench
     bench.database.close()
 
@@ -169,6 +201,56 @@ def test_a_job_that_ends_its_own_session_each_time_keeps_no_slot_for_ever(bench:
         last = bench.put(cell, name, 2)
     assert isinstance(last, Dead)
     assert last.reason == "exhausted"
+
+
+def test_p30_a_coroutine_that_cancels_all_costs_its_neighbours_nothing_and_ends_itself(bench: Bench) -> None:
+    stood.clear()
+    coroutines = Coroutines([Seat(slot, NoRecorder(), Tally()) for slot in range(3)])
+    coroutines.start()
+    told: list[tuple[Any, Any]] = []
+    off = events.subscribe(
+        lambda one: told.append((one.fields["actor"], one.fields["why"])), only=[events.JOB_UNDECIDED]
+    )
+    neighbours = [bench.attempt("lost.stands_by", 1) for _ in range(2)]
+    for attempt in neighbours:
+        coroutines.put(attempt)
+    eventually(lambda: coroutines.running() == len(neighbours))
+    assert isinstance(bench.put(coroutines, "lost.cancels_all", 1), Dead)
+    eventually(lambda: [attempt.delivery.told for attempt in neighbours] == [["ack"]] * 2)
+    off()
+    coroutines.call(bench.database.aclose(), Deadline.within(30, SYSTEM))
+    assert coroutines.stop(Deadline.within(30, SYSTEM))
+    assert len(bench.settled) == 1
+    assert len(told) == 1  # for all of them, within a minute
+    assert told[0][1] == CANCELLED
+
+
+def test_a_database_that_cannot_be_asked_is_told_of_and_spends_no_attempt(no_database: Bench) -> None:
+    told: list[dict[str, Any]] = []
+    off = events.subscribe(lambda one: told.append(dict(one.fields)), only=[events.JOB_UNDECIDED])
+    assert no_database.run("lost.ends_once", MOST_LOSSES + 2) == [Returned] * (MOST_LOSSES + 2)
+    off()
+    assert no_database.settled == []
+    assert [(one["actor"], one["why"]) for one in told] == [("lost.ends_once", DatabaseLost.code)]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError(errno.EMFILE, "of files"), OSError(errno.ENOMEM, "of memory"), RuntimeError("can't start new thread")],
+)
+def test_p30_a_process_that_has_no_means_to_connect_spends_no_attempt_and_is_to_end(
+    no_database: Bench, error: Exception
+) -> None:
+    def lend() -> NoReturn:
+        raise error
+
+    ended: list[str] = []
+    mishaps = Mishaps(ended.append, list)
+    ring = OnceRing(Once(no_database.database), Judge(SYSTEM, [faults.translate]).classify, lend, mishaps.end_if_spent)
+    attempt = no_database.attempt("lost.ends", 1)
+    call = ring.around(lambda _: DONE)
+    assert [call(attempt), call(attempt)] == [Returned(PROCESS_SPENT)] * 2
+    assert len(ended) == 1
 
 
 def test_another_server_that_is_lost_costs_an_attempt(bench: Bench) -> None:

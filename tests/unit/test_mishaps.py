@@ -12,6 +12,19 @@ from workers.process.exits import Exit
 
 _IN_ORDER: Final = 77
 
+_SPENT: Final = """
+import resource
+from smena.errors import DatabaseLost
+from workers.process.mishaps import Mishaps
+
+ended = []
+mishaps = Mishaps(ended.append, list)
+lost = DatabaseLost("connection is bad: no error details available")
+print(mishaps.end_if_spent(lost), len(ended))
+resource.setrlimit(resource.RLIMIT_NOFILE, (5, 5))
+print(mishaps.end_if_spent(lost), mishaps.end_if_spent(lost), len(ended))
+"""
+
 _PROGRAM: Final = """
 import os, sys, threading
 from smena.amqp.link import LinkThread
@@ -52,3 +65,9 @@ def test_a_process_without_its_own_descriptors_ends_at_once(part: str, where: st
 
 def test_a_thread_of_the_users_own_that_reads_what_is_closed_ends_the_process_in_order() -> None:
     assert _run("stray").returncode == _IN_ORDER
+
+
+def test_p30_a_lost_database_is_this_processs_own_want_when_it_has_no_descriptor_left() -> None:
+    ran = subprocess.run([sys.executable, "-c", _SPENT], capture_output=True, text=True, timeout=PATIENCE_S)
+
+    assert ran.stdout == "False 0\nTrue True 1\n", ran.stderr

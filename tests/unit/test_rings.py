@@ -22,9 +22,10 @@ from tests.fixtures.noted_delivery import NotedDelivery
 from workers.execution.binding import bind_actors
 from workers.middleware.arguments import Arguments
 from workers.middleware.attempt import Attempt
+from workers.middleware.once import MOST_LOSSES
 from workers.middleware.outcome import SETTLING, Dead, Done, Outcome, Retry, Returned, Snooze
 from workers.middleware.rings import Ring
-from workers.middleware.settle import Settle
+from workers.middleware.settle import CANCELLED, Settle
 from workers.middleware.tracing import Tracing
 from workers.middleware.verdict import SHUTDOWN_CANCEL, Judge
 
@@ -116,9 +117,24 @@ async def adouble(ctx: Context, /, number: int) -> int:
 async def afails(kind: str) -> None:
     if kind == "cancel":
         raise asyncio.CancelledError
+    if kind == "own task":
+        _this_task().cancel()
+        await asyncio.sleep(0)
     if kind == "shutdown":
         raise asyncio.CancelledError(SHUTDOWN_CANCEL)
     raise ValueError(kind)
+
+
+@book.actor()
+async def waits() -> int:
+    await asyncio.sleep(0)
+    return _this_task().cancelling()
+
+
+def _this_task() -> asyncio.Task[Any]:
+    task = asyncio.current_task()
+    assert task is not None
+    return task
 
 
 @pytest.fixture
@@ -173,6 +189,30 @@ def test_p12_a_job_that_raises_is_left_to_the_settler_and_not_acked(bench: Bench
 
 def test_a_coroutine_that_cancels_itself_spends_an_attempt(bench: Bench) -> None:
     assert isinstance(bench.run("rings.afails", "cancel")[0], Retry)
+
+
+def test_p30_a_coroutine_that_another_cancels_spends_no_attempt_and_is_whole_again(bench: Bench) -> None:
+    attempt = bench.attempt("rings.waits")
+
+    async def twice() -> tuple[Outcome, Outcome]:
+        return await attempt.actor.async_call(attempt), await attempt.actor.async_call(attempt.again())
+
+    async def beside() -> tuple[Outcome, Outcome]:
+        victim = asyncio.create_task(twice())
+        await asyncio.sleep(0)
+        victim.cancel()
+        return await victim
+
+    assert asyncio.run(beside()) == (Returned(CANCELLED), Done(0))
+    assert bench.settler.taken == []
+
+
+def test_a_coroutine_that_has_its_own_task_cancelled_each_time_spends_an_attempt_in_the_end(bench: Bench) -> None:
+    attempt, outcomes = bench.attempt("rings.afails", "own task"), []
+    for _ in range(MOST_LOSSES + 1):
+        outcomes.append(type(asyncio.run(attempt.actor.async_call(attempt))))
+        attempt = attempt.again()
+    assert outcomes == [Returned] * MOST_LOSSES + [Retry]
 
 
 @pytest.mark.parametrize("actor", ["rings.fails", "rings.afails"])

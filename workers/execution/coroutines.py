@@ -19,6 +19,7 @@ from smena.telemetry import events
 from workers.execution.seat import UNSETTLED, Seat
 from workers.execution.slots import LOOK_S, UNDECIDED_PAUSE, UNSETTLED_PAUSE_S
 from workers.middleware.attempt import Attempt
+from workers.middleware.job_task import JobTask
 from workers.middleware.outcome import Outcome, Returned
 from workers.middleware.verdict import SHUTDOWN_CANCEL
 
@@ -166,7 +167,7 @@ class Coroutines:
         while self._waiting and self._free:
             seat = self._free.pop()
             attempt = self._waiting.popleft()
-            task = self._loop.create_task(self._work(seat, attempt))
+            task = JobTask(self._work(seat, attempt), loop=self._loop)
             self._tasks[task] = seat, attempt
             task.add_done_callback(self._leave)
 

@@ -3,17 +3,27 @@
 The ring that nothing passes: every exception, also one raised by another ring, is judged here. It
 settles `Done` at once, since the effect's own commit has made it durable; what needs a publish goes
 to the `Settler`, off the worker's thread. `Returned` is left to the slot that holds the message.
+
+A coroutine that is cancelled, not by the fleet and not by itself, is a neighbour's victim
+(`for task in asyncio.all_tasks(): task.cancel()`): it spends no attempt, three times in a row.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from workers.middleware.attempt import Attempt
+from workers.middleware.job_task import JobTask
+from workers.middleware.once import MOST_LOSSES
 from workers.middleware.outcome import Dead, Done, Lost, Outcome, Retry, Returned, Snooze
 from workers.middleware.rings import AsyncCall, Call
-from workers.middleware.verdict import Judge
+from workers.middleware.undecided import Undecided
+from workers.middleware.verdict import SHUTDOWN_CANCEL, Judge
+
+CANCELLED: Final = "cancelled"
+"""Why a job is run again whose task was cancelled, and not by the fleet."""
 
 
 class Settler(Protocol):
@@ -29,12 +39,20 @@ def ack(attempt: Attempt) -> None:
 
 
 class Settle:
-    """Judge the attempt and settle it; ``done`` settles what is done, and never waits."""
+    """Judge the attempt and settle it; ``done`` settles what is done, ``failed`` sees each error; neither waits."""
 
-    def __init__(self, judge: Judge, settler: Settler, done: Callable[[Attempt], None] = ack) -> None:
+    def __init__(
+        self,
+        judge: Judge,
+        settler: Settler,
+        done: Callable[[Attempt], None] = ack,
+        failed: Callable[[BaseException], object] = lambda _error: None,
+    ) -> None:
         self._judge = judge
         self._settler = settler
         self._done = done
+        self._failed = failed
+        self._undecided = Undecided()
 
     def around(self, call: Call) -> Call:
         """Return ``call`` that always ends in an outcome, for a thread."""
@@ -56,13 +74,24 @@ class Settle:
             try:
                 outcome = await call(attempt)
             except BaseException as error:  # noqa: BLE001 - the seam: `sys.exit()` in a job ends the job only
-                outcome = self._judged(error, attempt)
+                is_spared = _is_of_another(error) and attempt.losses < MOST_LOSSES
+                outcome = self._again(error, attempt) if is_spared else self._judged(error, attempt)
             self._settle(attempt, outcome)
             return outcome
 
         return settled
 
+    def _again(self, error: BaseException, attempt: Attempt) -> Outcome:
+        """Run once more what somebody else on the loop has cancelled: it did nothing wrong.
+
+        Not for ever: it looks the same when a job has its own task cancelled by something that it started.
+        """
+        attempt.losses += 1
+        self._undecided.tell(attempt, CANCELLED, error)
+        return Returned(CANCELLED)
+
     def _judged(self, error: BaseException, attempt: Attempt) -> Outcome:
+        self._failed(error)
         term = None if attempt.turn is None else attempt.turn.term
         return self._judge.judge(error, attempt.job, attempt.actor.policy, term)
 
@@ -78,3 +107,16 @@ class Settle:
                 attempt.delivery.give_back()  # it is the next owner's to run: our ack could still reach the broker
             case _:
                 attempt.delivery.ack()
+
+
+def _is_of_another(error: BaseException) -> bool:
+    """Say whether the task was told to end by somebody who is not the fleet; then take that back."""
+    task = asyncio.current_task()
+    if not isinstance(error, asyncio.CancelledError) or SHUTDOWN_CANCEL in error.args or task is None:
+        return False
+    if isinstance(task, JobTask) and task.has_cancelled_itself:
+        return False
+    was_told = task.cancelling() > 0
+    while task.cancelling():
+        task.uncancel()  # it was meant for what ran: what the task does from here on is not cancelled
+    return was_told

@@ -217,7 +217,10 @@ class Child:
         self._begin_drain(Exit.CRASHED)
 
     def _running(self) -> list[Running]:
-        return [] if self._recorder is None else recorder.read(self._recorder.path)
+        try:
+            return [] if self._recorder is None else recorder.read(self._recorder.path)
+        except OSError:  # out of descriptors: what is told of that must not fail of it
+            return []
 
     def _begin_drain(self, code: Exit) -> None:
         if not self._is_ready.is_set() and (self._recorder is None or self._recorder.idle()):

@@ -6,6 +6,9 @@ lead here. What the main thread raises comes out of ``run`` and ends the process
 
 One kind allows no order: a job has closed descriptors that were not its own. Connections go on over numbers that are
 other files' by then, and commit what nobody asked for; so the process ends at once, and what ran is looked into.
+
+One is nobody's error in particular: a process that has run out of means (descriptors, memory, threads) would refuse job
+after job while its neighbours are idle. It ends in order, and another takes its place.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from smena.telemetry import events
 from smena.telemetry.plain_text import error_text
+from workers.process import means
 from workers.process.exits import Exit
 from workers.process.recorder import Running
 
@@ -41,6 +45,8 @@ class Mishaps:
     def __init__(self, end: Callable[[str], object], running: Callable[[], Sequence[Running]]) -> None:
         self._end = end
         self._running = running
+        self._telling_spent = threading.Lock()
+        """Held for good by the first that finds the process without means."""
 
     def install(self) -> None:
         """Take over the interpreter's hooks; call it once, in a process of the fleet."""
@@ -61,6 +67,23 @@ class Mishaps:
                 self._emit(where, error, "a descriptor of the process's own is gone:")
             finally:
                 os._exit(Exit.CRASHED)
+
+    def end_if_spent(self, error: BaseException) -> bool:
+        """Say whether a connection failed with this error because the process has run out of means; then end it."""
+        lacked = means.shortage(error)
+        if lacked is not None:
+            self._end_spent(lacked)
+        return lacked is not None
+
+    def end_if_out_of_descriptors(self) -> None:
+        """Try whether there is a descriptor left, and have the process end in order if there is none."""
+        lacked = means.missing()
+        if lacked is not None and lacked.errno == errno.EMFILE:  # not the machine's want, which all would die of
+            self._end_spent(lacked)
+
+    def _end_spent(self, lacked: BaseException) -> None:
+        if self._telling_spent.acquire(blocking=False):
+            self._end(f"it has run out of means: {self._emit('means', lacked, '')}")
 
     def in_loop(self, _loop: object, context: dict[str, Any]) -> None:
         """Handle what an event loop could not; the form of `asyncio`'s exception handler."""

@@ -103,7 +103,10 @@ class Inmate:
         """Be told nothing: whoever comes here is suspected already."""
 
     def _running(self) -> list[Running]:
-        return [] if self._recorder is None else recorder.read(self._recorder.path)
+        try:
+            return [] if self._recorder is None else recorder.read(self._recorder.path)
+        except OSError:  # out of descriptors
+            return []
 
 
 class CellProcess(WorkerProcess):

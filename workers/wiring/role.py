@@ -67,6 +67,7 @@ def _live(role: Role, settings: Settings, child: Child) -> int:
     role.services.start()
     is_ready = False
     while not child.wait(settings.telemetry.tally_s if is_ready else _LOOK_S):
+        child.mishaps.end_if_out_of_descriptors()
         unreachable = role.unreachable()
         if not is_ready and not unreachable:
             child.ready()

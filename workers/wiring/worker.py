@@ -6,6 +6,7 @@ of one worker: build, start, say ready, report until a drain is asked for, drain
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -20,7 +21,7 @@ from smena.book.time_limit import LimitDefaults, time_policy
 from smena.broker import SmenaBroker
 from smena.clock import SYSTEM
 from smena.context import Context
-from smena.errors import Misconfigured
+from smena.errors import DatabaseLost, Misconfigured
 from smena.guarantees.once import Once
 from smena.guarantees.shared_strikes import SharedStrikes
 from smena.lifecycle import Service
@@ -265,11 +266,11 @@ class WorkerProcess:
         once = None if self._database is None else Once(self._database, self._settings.once.keep_s)
         outer: list[Ring] = [
             Tracing(self._context_maker(once)),
-            Settle(judge, self._settles, self._done),
+            Settle(judge, self._settles, self._done, self._look_at),
             TimeLimit(SYSTEM),
             Arguments(),
         ]
-        ring = None if once is None else OnceRing(once, judge.classify)
+        ring = None if once is None else OnceRing(once, judge.classify, is_spent=self._mishaps.end_if_spent)
         self._actors = bind_actors(self._registry, self._settings.retry, outer, ring, self._settings.worker)
         if self._database is not None and ring is not None:
             self._actors, self._keeper = shards.join(
@@ -346,6 +347,11 @@ class WorkerProcess:
         self._hold("a job is stuck", holding=True)
         self._worker.hand_back()
         self._tell_stuck(job.id, attempt.actor.name, job.attempt, seat.slot)
+
+    def _look_at(self, error: BaseException) -> None:
+        """End in order if a job failed for want of a descriptor: the next would fail of it too."""
+        if isinstance(error, DatabaseLost) or (isinstance(error, OSError) and error.errno == errno.EMFILE):
+            self._mishaps.end_if_out_of_descriptors()
 
     def _hold(self, reason: str, holding: bool) -> None:
         self._brake.hold(reason, holding)

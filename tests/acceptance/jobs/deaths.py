@@ -4,11 +4,13 @@ import asyncio
 import ctypes
 import logging
 import os
+import resource
 import signal
 import threading
 import time
 
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Session
 
 from smena import Context, Retry, TimeLimit
 from tests.acceptance.jobs.ground import EFFECT, POLL_S, book, place, second_time, values
@@ -30,6 +32,13 @@ def dies_then_hangs(ctx: Context, /, key: str) -> None:
         time.sleep(3600)
     with ctx.transaction() as session:
         session.execute(EFFECT, values(ctx, key))
+
+
+@book.actor(queue="jobs")
+def hoards(ctx: Context, session: Session, /, key: str) -> None:
+    """Take effect, and leave the process without a descriptor to open anything with."""
+    session.execute(EFFECT, values(ctx, key))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (5, 5))
 
 
 def _gone_astray() -> None:
