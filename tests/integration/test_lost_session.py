@@ -77,7 +77,6 @@ def loses_its_turn(session: Session, /, key: str) -> None:
 @book.actor(retry=RetryAs(unexpected_attempts=1))
 async def stands_by(session: AsyncSession, /, key: str) -> None:
     await session.execute(sa.text("SELECT pg_sleep(0.2)"))
-    stood.append(key)
 
 
 @book.actor(retry=RetryAs(unexpected_attempts=1))
@@ -85,9 +84,6 @@ async def cancels_all(key: str) -> None:
     for task in asyncio.all_tasks():
         task.cancel(key)
     await asyncio.sleep(0)
-
-
-stood: list[str] = []
 
 
 class Bench:
@@ -120,10 +116,10 @@ class Bench:
         eventually(lambda: len(self.settled) > before)
         return self.settled[-1]
 
-    def attempt(self, name: str, number: int) -> Attempt:
-        """Return one attempt of an actor, on a delivery that notes what it is told."""
+    def attempt(self, name: str, number: int, delivery: NotedDelivery | None = None) -> Attempt:
+        """Return one attempt of an actor, by default on a delivery of its own."""
         job = Job(actor=name, queue="q", args=("k",), attempt=number)
-        return Attempt(NotedDelivery(), job, self._actors[name])
+        return Attempt(delivery or NotedDelivery(), job, self._actors[name])
 
     def run_in_turn(self, name: str) -> type[Outcome]:
         """Run one attempt under a partition's term."""
@@ -204,19 +200,18 @@ def test_a_job_that_ends_its_own_session_each_time_keeps_no_slot_for_ever(bench:
 
 
 def test_p30_a_coroutine_that_cancels_all_costs_its_neighbours_nothing_and_ends_itself(bench: Bench) -> None:
-    stood.clear()
     coroutines = Coroutines([Seat(slot, NoRecorder(), Tally()) for slot in range(3)])
     coroutines.start()
     told: list[tuple[Any, Any]] = []
     off = events.subscribe(
         lambda one: told.append((one.fields["actor"], one.fields["why"])), only=[events.JOB_UNDECIDED]
     )
-    neighbours = [bench.attempt("lost.stands_by", 1) for _ in range(2)]
-    for attempt in neighbours:
-        coroutines.put(attempt)
+    neighbours = [NotedDelivery(), NotedDelivery()]
+    for delivery in neighbours:
+        coroutines.put(bench.attempt("lost.stands_by", 1, delivery))
     eventually(lambda: coroutines.running() == len(neighbours))
     assert isinstance(bench.put(coroutines, "lost.cancels_all", 1), Dead)
-    eventually(lambda: [attempt.delivery.told for attempt in neighbours] == [["ack"]] * 2)
+    eventually(lambda: [delivery.told for delivery in neighbours] == [["ack"]] * 2)
     off()
     coroutines.call(bench.database.aclose(), Deadline.within(30, SYSTEM))
     assert coroutines.stop(Deadline.within(30, SYSTEM))
