@@ -111,9 +111,11 @@ class Once:
     def transaction(self) -> Iterator[Session]:
         """Lend a session without a key, for a job that declares none; committed at the end."""
         with self._database.lend() as connection, _lent(connection) as session:
-            driver_of(connection).begin_in_time()
+            driver = driver_of(connection)
+            driver.begin_in_time()
             yield session
             session.commit()
+            driver.rinse()
 
     @contextmanager
     def whole(self) -> Iterator[Session]:
@@ -131,9 +133,11 @@ class Once:
     async def atransaction(self) -> AsyncIterator[AsyncSession]:
         """Lend a session without a key on the event loop; committed at the end."""
         async with self._aconnection() as connection, _alent(connection) as session:
-            await (await async_driver_of(connection)).begin_in_time()
+            driver = await async_driver_of(connection)
+            await driver.begin_in_time()
             yield session
             await session.commit()
+            await driver.rinse()
 
     @asynccontextmanager
     async def _aconnection(self) -> AsyncIterator[AsyncConnection]:
@@ -182,6 +186,8 @@ def _lent(connection: sa.Connection) -> Iterator[Session]:
         raise
     finally:
         session.close()
+        if not connection.invalidated and driver_of(connection).unclean:
+            connection.invalidate()
 
 
 @asynccontextmanager
@@ -196,6 +202,8 @@ async def _alent(connection: AsyncConnection) -> AsyncIterator[AsyncSession]:
         raise
     finally:
         await session.close()
+        if not connection.invalidated and (await async_driver_of(connection)).unclean:
+            await connection.invalidate()
 
 
 @contextmanager

@@ -5,7 +5,7 @@ commit and roll back as it likes: neither may end the transaction, and a rollbac
 So the *connection* knows that it is held: while it is, `commit` and `rollback` move a savepoint, and only
 `keep` and `drop` end the transaction. The session above is a plain one and pays for nothing.
 
-Opening (BEGIN, the owner's statements, the savepoint) and closing (the owner's statements, COMMIT) are one
+Opening (BEGIN, the owner's statements, the savepoint) and closing (the owner's statements, COMMIT, the rinse) are one
 round trip each: several statements in one simple query. Measured with 8 threads: 3 round trips in place of
 4 or, with SQLAlchemy's own `create_savepoint`, 6 (docs/adr/once-holds-the-connection.md).
 """
@@ -26,6 +26,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from smena.context import time_left_s
 from smena.errors import DatabaseLost, Permanent, TimeUp
+from smena.store.rinse import FAILED, RINSE, apart, changes_names, is_clean
 
 _MARK: Final = b"SAVEPOINT smena_held"
 _KEEP_SO_FAR: Final = b"RELEASE SAVEPOINT smena_held;SAVEPOINT smena_held"
@@ -51,7 +52,6 @@ _CANCEL_S: Final = 2.0
 _ACTIVE: Final = pq.TransactionStatus.ACTIVE
 _IDLE: Final = pq.TransactionStatus.IDLE
 _IN_TRANSACTION: Final = frozenset({pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR})
-_FAILED: Final = frozenset({pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE})
 _BY_SQL: Final = "the job ended the transaction it was lent; use the session's commit() and rollback() instead"
 
 RV = TypeVar("RV")
@@ -71,6 +71,13 @@ class HoldableConnection(psycopg.Connection[Any]):
 
     held = False
     prepared: bytes | None = None
+
+    unclean = False
+    """The session could not be rinsed, or has not the prepared statements that it had: it is not for the next one."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.cursor_factory = _NotingCursor
 
     answer_within_s: float | None = None
     """A server that is silent for longer is given up and the connection closed (P06); None waits for ever."""
@@ -115,29 +122,37 @@ class HoldableConnection(psycopg.Connection[Any]):
         return self._exchange(_opened(limit, opening))[2 if limit else 1 : -1]
 
     def keep(self, closing: bytes = b"") -> None:
-        """Run ``closing`` and commit.
+        """Run ``closing``, commit and rinse the session.
 
         Raises `TransactionEnded` where the transaction is not ours any more, and the driver's error where the
         job has swallowed one.
         """
         if self.pgconn.transaction_status not in _IN_TRANSACTION:
             raise _not_ours(self)
-        self._exchange(closing + _KEEP_ALL)
+        ending, rinsing = apart(self._ask(closing + _KEEP_ALL + b";" + RINSE))
+        _checked(self, ending)
         self.held = False
+        self.unclean |= not is_clean(rinsing)
 
     def drop(self) -> bool:
-        """Roll everything back; return whether the connection can be used again.
+        """Roll everything back and rinse the session; return whether the connection can be used again.
 
         False where an exchange was left half way, or the server could not be asked any more; it rolls back by
         itself when such a connection is closed.
         """
         self.held = False
         try:
-            if self.pgconn.transaction_status in _IN_TRANSACTION:
-                self._exchange(b"ROLLBACK")
+            self._exchange(b"ROLLBACK;" + RINSE if self.pgconn.transaction_status in _IN_TRANSACTION else RINSE)
         except psycopg.Error:
             return False
         return self.prepared is not _HALF_PREPARED and self.pgconn.transaction_status == _IDLE
+
+    def rinse(self) -> None:
+        """Rinse the session, after a commit that was not `keep`; raises nothing, for what has committed has."""
+        try:
+            self.unclean |= not is_clean(self._ask(RINSE))
+        except psycopg.Error:
+            self.unclean = True
 
     def commit(self) -> None:
         """Commit; while held, only make what was done so far safe from `rollback`."""
@@ -154,9 +169,12 @@ class HoldableConnection(psycopg.Connection[Any]):
             super().rollback()
 
     def _exchange(self, query: bytes) -> list[PGresult]:
+        return _checked(self, self._ask(query))
+
+    def _ask(self, query: bytes) -> list[PGresult]:
         with self.lock:
             self.pgconn.send_query(query)
-            return _checked(self, self.wait(generators.execute(self.pgconn), timeout=self.answer_within_s))
+            return self.wait(generators.execute(self.pgconn), timeout=self.answer_within_s)
 
     def _deallocate(self, name: bytes | None) -> PQGen[None]:
         yield from super()._deallocate(name)
@@ -173,8 +191,13 @@ class AsyncHoldableConnection(psycopg.AsyncConnection[Any]):
 
     held = False
     prepared: bytes | None = None
+    unclean = False
     answer_within_s: float | None = None
     statement_timeout_s: float | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.cursor_factory = _NotingAsyncCursor
 
     async def wait(self, gen: PQGen[RV], interval: float = _LOOK_UP_EVERY_S, timeout: float | None = None) -> RV:
         """See `HoldableConnection.wait`; a cancelled job's statement is cancelled by psycopg."""
@@ -205,18 +228,26 @@ class AsyncHoldableConnection(psycopg.AsyncConnection[Any]):
         """See `HoldableConnection.keep`."""
         if self.pgconn.transaction_status not in _IN_TRANSACTION:
             raise _not_ours(self)
-        await self._exchange(closing + _KEEP_ALL)
+        ending, rinsing = apart(await self._ask(closing + _KEEP_ALL + b";" + RINSE))
+        _checked(self, ending)
         self.held = False
+        self.unclean |= not is_clean(rinsing)
 
     async def drop(self) -> bool:
         """See `HoldableConnection.drop`."""
         self.held = False
         try:
-            if self.pgconn.transaction_status in _IN_TRANSACTION:
-                await self._exchange(b"ROLLBACK")
+            await self._exchange(b"ROLLBACK;" + RINSE if self.pgconn.transaction_status in _IN_TRANSACTION else RINSE)
         except psycopg.Error:
             return False
         return self.prepared is not _HALF_PREPARED and self.pgconn.transaction_status == _IDLE
+
+    async def rinse(self) -> None:
+        """See `HoldableConnection.rinse`."""
+        try:
+            self.unclean |= not is_clean(await self._ask(RINSE))
+        except psycopg.Error:
+            self.unclean = True
 
     async def commit(self) -> None:
         """See `HoldableConnection.commit`."""
@@ -233,14 +264,35 @@ class AsyncHoldableConnection(psycopg.AsyncConnection[Any]):
             await super().rollback()
 
     async def _exchange(self, query: bytes) -> list[PGresult]:
+        return _checked(self, await self._ask(query))
+
+    async def _ask(self, query: bytes) -> list[PGresult]:
         async with self.lock:
             self.pgconn.send_query(query)
-            return _checked(self, await self.wait(generators.execute(self.pgconn)))
+            return await self.wait(generators.execute(self.pgconn))
 
     def _deallocate(self, name: bytes | None) -> PQGen[None]:
         yield from super()._deallocate(name)
         if name is None:
             yield from _prepared_again(self)
+
+
+class _NotingCursor(psycopg.Cursor[Any]):
+    """A cursor that notes who names or drops prepared statements: the rinse leaves them, for ours are among them."""
+
+    def _set_results(self, results: list[PGresult]) -> None:
+        super()._set_results(results)
+        if changes_names(results):
+            cast("HoldableConnection", self._conn).unclean = True
+
+
+class _NotingAsyncCursor(psycopg.AsyncCursor[Any]):
+    """The same for a connection on the event loop."""
+
+    def _set_results(self, results: list[PGresult]) -> None:
+        super()._set_results(results)
+        if changes_names(results):
+            cast("AsyncHoldableConnection", self._conn).unclean = True
 
 
 def hung_up(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
@@ -308,7 +360,7 @@ def _checked(
     connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any], results: list[PGresult]
 ) -> list[PGresult]:
     for result in results:
-        if result.status in _FAILED:
+        if result.status in FAILED:
             error = error_from_result(result, encoding=connection.info.encoding)
             if isinstance(error, _NO_SAVEPOINT):
                 raise TransactionEnded(_BY_SQL) from error

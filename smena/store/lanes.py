@@ -79,4 +79,6 @@ class Lanes:
 def _at_rest(lane: sa.Connection) -> bool:
     if lane.invalidated or lane.get_transaction() is not None:  # one whose commit failed stays, though not active
         return False
+    if lane.get_execution_options():  # a user's isolation level or schema map; the pool undoes them
+        return False
     return driver_of(lane).pgconn.transaction_status == pq.TransactionStatus.IDLE
