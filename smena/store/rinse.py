@@ -1,10 +1,10 @@
 """Give a session back as it was opened: what one job left in it is not the next one's.
 
-A job that is lent a connection may change more than rows: `SET`, `SET ROLE`, `LISTEN`, session advisory locks, temporary
-tables, cursors WITH HOLD. None of that ends with a transaction, and all of it would reach whoever is lent the connection
-next. Which job did so cannot be told from its statements, for a function, a trigger or a view may do it: so every
-session is rinsed, by statements that travel behind the COMMIT or the ROLLBACK and cost no exchange of their own
-(docs/adr/a-session-ends-with-its-job.md).
+A job that is lent a connection may change more than rows: `SET`, `SET ROLE`, `LISTEN`, session advisory locks,
+temporary tables, cursors WITH HOLD. None of that ends with a transaction, and all of it would reach whoever is lent
+the connection next. Which job did so cannot be told from its statements, for a function, a trigger or a view may do
+it: so every session is rinsed, by statements that travel behind the COMMIT or the ROLLBACK and cost no exchange of
+their own (docs/adr/a-session-ends-with-its-job.md).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ RINSE: Final = (
     b"RESET SESSION AUTHORIZATION;RESET ROLE;RESET ALL;CLOSE ALL;UNLISTEN *;"
     b"SELECT pg_catalog.pg_advisory_unlock_all();DISCARD TEMP;DISCARD SEQUENCES"
 )
-"""What `DISCARD ALL` does, but for prepared statements: ours and psycopg's stay. `RESET ROLE` comes back to the role that
-the connection was opened with, which a reset of the authorization alone sets to none."""
+"""What `DISCARD ALL` does, but for prepared statements: ours and psycopg's stay. `RESET ROLE` comes back to the role
+that the connection was opened with, which a reset of the authorization alone sets to none."""
 
 FAILED: Final = frozenset({pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE})
 _ENDS: Final = frozenset({b"COMMIT", b"ROLLBACK"})

@@ -103,6 +103,15 @@ def test_p12_messages_sent_in_a_once_job_exist_exactly_if_its_effect_does(real_f
     assert real_fleet.rows("SELECT count(*) FROM smena.outbox") == [(1,)]
 
 
+def test_what_one_job_set_in_its_session_meets_no_other(real_fleet: RealFleet) -> None:
+    real_fleet.up()
+    for number in range(10):
+        real_fleet.send(book.leave_for_nowhere.message(f"left-{number}"), book.note_once.message(f"once-{number}"))
+        real_fleet.send(book.note.message(f"plain-{number}"))
+    eventually(lambda: len(real_fleet.effects()) == 30)
+    assert real_fleet.rows("SELECT DISTINCT attempt FROM effects") == [(1,)]
+
+
 def test_p08_a_drain_finishes_what_runs_and_hands_back_the_rest(real_fleet: RealFleet, broker: BrokerView) -> None:
     real_fleet.up()
     real_fleet.send(*(book.hold.message(f"h{number}") for number in range(20)), book.ahold.message("a"))

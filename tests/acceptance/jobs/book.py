@@ -34,6 +34,13 @@ def note_once(ctx: Context, session: Session, /, key: str) -> None:
     session.commit()
 
 
+@book.actor(queue="jobs", once=lambda key: key)
+def leave_for_nowhere(ctx: Context, session: Session, /, key: str) -> None:
+    """Take effect once, and leave the session where no table is."""
+    session.execute(EFFECT, values(ctx, key))
+    session.execute(sa.text("SET search_path TO nowhere"))
+
+
 @book.actor(queue="jobs")
 def note_item(ctx: Context, session: Session, /, number: int) -> None:
     """Take effect in a transaction of its own, in a little time."""

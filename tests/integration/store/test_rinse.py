@@ -1,7 +1,7 @@
 """What a job left in its session is not the next one's (docs/adr/a-session-ends-with-its-job.md)."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 import psycopg
@@ -83,10 +83,13 @@ def transaction(database: Database, body: Callable[[Session], Any]) -> Any:
 
 
 def fails(database: Database, body: Callable[[Session], Any]) -> None:
-    with pytest.raises(LookupError), Once(database).transaction() as session:
+    def commits_and_fails(session: Session) -> None:
         body(session)
         session.commit()
         raise LookupError
+
+    with pytest.raises(LookupError):
+        transaction(database, commits_and_fails)
 
 
 def seen(session: Session) -> Any:
@@ -163,7 +166,7 @@ def test_what_is_prepared_on_the_connection_stays(one: Database) -> None:
     assert once(one, prepares) == first
 
 
-@pytest.mark.parametrize("statement", ["DEALLOCATE ALL", "PREPARE mine AS SELECT 1", "SELECT 1; PREPARE mine AS SELECT 1"])
+@pytest.mark.parametrize("statement", ["DEALLOCATE ALL", "PREPARE a AS SELECT 1", "SELECT 1; PREPARE a AS SELECT 1"])
 def test_a_connection_whose_prepared_statements_a_job_changed_is_not_used_again(one: Database, statement: str) -> None:
     before = once(one, seen)
     once(one, lambda session: session.execute(sa.text(statement)) and None)
@@ -214,7 +217,6 @@ def test_a_session_that_cannot_be_rinsed_is_closed_and_its_job_has_committed(
 
 
 @pytest.fixture
-def unrinsable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def unrinsable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the server refuse the last statement of each rinse."""
     monkeypatch.setattr("smena.store.held.RINSE", b"RESET ALL;SET search_path TO nowhere;SELECT 1 / 0")
-    yield
