@@ -92,6 +92,13 @@ def fails(database: Database, body: Callable[[Session], Any]) -> None:
         transaction(database, commits_and_fails)
 
 
+def runs(statement: str) -> Callable[[Session], None]:
+    def body(session: Session) -> None:
+        session.execute(sa.text(statement))
+
+    return body
+
+
 def seen(session: Session) -> Any:
     return [str(value) for value in driver_of(session.connection()).execute(SEEN).fetchone() or ()]
 
@@ -100,7 +107,7 @@ def seen(session: Session) -> Any:
 def test_what_a_job_left_in_its_session_is_not_the_next_ones(one: Database, lent: Callable[..., Any]) -> None:
     before = once(one, seen)
     for statement in LEFT:
-        lent(one, lambda session, left=statement: session.execute(sa.text(left)) and None)
+        lent(one, runs(statement))
         assert once(one, seen) == before, statement  # of the same process: the connection was not replaced
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
         once(one, lambda session: driver_of(session.connection()).execute("SELECT lastval()"))
@@ -140,8 +147,11 @@ async def test_nor_is_it_the_next_coroutines(one: Database) -> None:
 
 
 def test_a_statement_on_the_drivers_own_cursor_leaves_nothing_either(one: Database) -> None:
+    def leaves(session: Session) -> None:
+        driver_of(session.connection()).execute("SET search_path TO nowhere")
+
     before = once(one, seen)
-    once(one, lambda session: driver_of(session.connection()).execute("SET search_path TO nowhere") and None)
+    once(one, leaves)
     assert once(one, seen) == before
 
 
@@ -150,7 +160,7 @@ def test_the_role_that_the_connection_was_opened_with_is_kept(open_database: Ope
     database = open_database(url=url, pool_size=1)
     role = sa.text("SELECT current_user")
     assert transaction(database, lambda session: session.scalar(role)) == "pg_monitor"
-    transaction(database, lambda session: session.execute(sa.text("SET ROLE NONE")))
+    transaction(database, runs("SET ROLE NONE"))
     assert transaction(database, lambda session: session.scalar(role)) == "pg_monitor"
 
 
@@ -169,7 +179,7 @@ def test_what_is_prepared_on_the_connection_stays(one: Database) -> None:
 @pytest.mark.parametrize("statement", ["DEALLOCATE ALL", "PREPARE a AS SELECT 1", "SELECT 1; PREPARE a AS SELECT 1"])
 def test_a_connection_whose_prepared_statements_a_job_changed_is_not_used_again(one: Database, statement: str) -> None:
     before = once(one, seen)
-    once(one, lambda session: session.execute(sa.text(statement)) and None)
+    once(one, runs(statement))
     after = once(one, seen)
     assert after[0] == before[0]
     assert after[PROCESS] != before[PROCESS]
