@@ -19,14 +19,15 @@ from typing import Any, Final, TypeVar, cast
 import psycopg
 import sqlalchemy as sa
 from psycopg import generators, pq
-from psycopg.abc import PQGen
+from psycopg._queries import PostgresQuery
+from psycopg.abc import Params, PQGen, Query
 from psycopg.errors import error_from_result
 from psycopg.pq.abc import PGresult
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from smena.context import time_left_s
 from smena.errors import DatabaseLost, Permanent, TimeUp
-from smena.store.rinse import FAILED, RINSE, apart, changes_names, is_clean
+from smena.store.rinse import FAILED, apart, changes_names, is_clean, may_lock, rinse
 
 _MARK: Final = b"SAVEPOINT smena_held"
 _KEEP_SO_FAR: Final = b"RELEASE SAVEPOINT smena_held;SAVEPOINT smena_held"
@@ -74,6 +75,9 @@ class HoldableConnection(psycopg.Connection[Any]):
 
     unclean = False
     """The session could not be rinsed, or has not the prepared statements that it had: it is not for the next one."""
+
+    locks = False
+    """A statement spoke of advisory locks: from then on the session is rinsed of them too."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -129,7 +133,7 @@ class HoldableConnection(psycopg.Connection[Any]):
         """
         if self.pgconn.transaction_status not in _IN_TRANSACTION:
             raise _not_ours(self)
-        ending, rinsing = apart(self._ask(closing + _KEEP_ALL + b";" + RINSE))
+        ending, rinsing = apart(self._ask(closing + _KEEP_ALL + b";" + rinse(locks=self.locks)))
         _checked(self, ending)
         self.held = False
         self.unclean |= not is_clean(rinsing)
@@ -142,7 +146,9 @@ class HoldableConnection(psycopg.Connection[Any]):
         """
         self.held = False
         try:
-            self._exchange(b"ROLLBACK;" + RINSE if self.pgconn.transaction_status in _IN_TRANSACTION else RINSE)
+            rinsing = rinse(locks=self.locks)
+            is_open = self.pgconn.transaction_status in _IN_TRANSACTION
+            self._exchange(b"ROLLBACK;" + rinsing if is_open else rinsing)
         except psycopg.Error:
             return False
         return self.prepared is not _HALF_PREPARED and self.pgconn.transaction_status == _IDLE
@@ -150,7 +156,7 @@ class HoldableConnection(psycopg.Connection[Any]):
     def rinse(self) -> None:
         """Rinse the session, after a commit that was not `keep`; raises nothing, for what has committed has."""
         try:
-            self.unclean |= not is_clean(self._ask(RINSE))
+            self.unclean |= not is_clean(self._ask(rinse(locks=self.locks)))
         except psycopg.Error:
             self.unclean = True
 
@@ -192,6 +198,7 @@ class AsyncHoldableConnection(psycopg.AsyncConnection[Any]):
     held = False
     prepared: bytes | None = None
     unclean = False
+    locks = False
     answer_within_s: float | None = None
     statement_timeout_s: float | None = None
 
@@ -228,7 +235,7 @@ class AsyncHoldableConnection(psycopg.AsyncConnection[Any]):
         """See `HoldableConnection.keep`."""
         if self.pgconn.transaction_status not in _IN_TRANSACTION:
             raise _not_ours(self)
-        ending, rinsing = apart(await self._ask(closing + _KEEP_ALL + b";" + RINSE))
+        ending, rinsing = apart(await self._ask(closing + _KEEP_ALL + b";" + rinse(locks=self.locks)))
         _checked(self, ending)
         self.held = False
         self.unclean |= not is_clean(rinsing)
@@ -237,7 +244,9 @@ class AsyncHoldableConnection(psycopg.AsyncConnection[Any]):
         """See `HoldableConnection.drop`."""
         self.held = False
         try:
-            await self._exchange(b"ROLLBACK;" + RINSE if self.pgconn.transaction_status in _IN_TRANSACTION else RINSE)
+            rinsing = rinse(locks=self.locks)
+            is_open = self.pgconn.transaction_status in _IN_TRANSACTION
+            await self._exchange(b"ROLLBACK;" + rinsing if is_open else rinsing)
         except psycopg.Error:
             return False
         return self.prepared is not _HALF_PREPARED and self.pgconn.transaction_status == _IDLE
@@ -245,7 +254,7 @@ class AsyncHoldableConnection(psycopg.AsyncConnection[Any]):
     async def rinse(self) -> None:
         """See `HoldableConnection.rinse`."""
         try:
-            self.unclean |= not is_clean(await self._ask(RINSE))
+            self.unclean |= not is_clean(await self._ask(rinse(locks=self.locks)))
         except psycopg.Error:
             self.unclean = True
 
@@ -278,7 +287,13 @@ class AsyncHoldableConnection(psycopg.AsyncConnection[Any]):
 
 
 class _NotingCursor(psycopg.Cursor[Any]):
-    """A cursor that notes who names or drops prepared statements: the rinse leaves them, for ours are among them."""
+    """A cursor that notes what a rinse has to know: who speaks of locks, names prepared statements or drops some."""
+
+    def _convert_query(self, query: Query, params: Params | None = None) -> PostgresQuery:
+        converted = super()._convert_query(query, params)
+        if may_lock(converted.query):
+            cast("HoldableConnection", self._conn).locks = True
+        return converted
 
     def _set_results(self, results: list[PGresult]) -> None:
         super()._set_results(results)
@@ -288,6 +303,12 @@ class _NotingCursor(psycopg.Cursor[Any]):
 
 class _NotingAsyncCursor(psycopg.AsyncCursor[Any]):
     """The same for a connection on the event loop."""
+
+    def _convert_query(self, query: Query, params: Params | None = None) -> PostgresQuery:
+        converted = super()._convert_query(query, params)
+        if may_lock(converted.query):
+            cast("AsyncHoldableConnection", self._conn).locks = True
+        return converted
 
     def _set_results(self, results: list[PGresult]) -> None:
         super()._set_results(results)

@@ -14,16 +14,26 @@ from typing import Final
 from psycopg import pq
 from psycopg.pq.abc import PGresult
 
-RINSE: Final = (
-    b"RESET SESSION AUTHORIZATION;RESET ROLE;RESET ALL;CLOSE ALL;UNLISTEN *;"
-    b"SELECT pg_catalog.pg_advisory_unlock_all();DISCARD TEMP;DISCARD SEQUENCES"
-)
+_RINSE: Final = b"RESET SESSION AUTHORIZATION;RESET ROLE;RESET ALL;CLOSE ALL;UNLISTEN *;DISCARD TEMP"
 """What `DISCARD ALL` does, but for prepared statements: ours and psycopg's stay. `RESET ROLE` comes back to the role
 that the connection was opened with, which a reset of the authorization alone sets to none."""
+
+_UNLOCK: Final = b";SELECT pg_catalog.pg_advisory_unlock_all()"
+"""A query, three times as dear as all the rest: only for who has asked for such a lock."""
 
 FAILED: Final = frozenset({pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE})
 _ENDS: Final = frozenset({b"COMMIT", b"ROLLBACK"})
 _NAMES: Final = frozenset({b"PREPARE", b"DEALLOCATE", b"DEALLOCATE ALL"})
+
+
+def rinse(*, locks: bool) -> bytes:
+    """Return the statements; ``locks`` says that the session may hold advisory locks."""
+    return _RINSE + _UNLOCK if locks else _RINSE
+
+
+def may_lock(query: bytes) -> bool:
+    """Say whether a statement's text speaks of advisory locks."""
+    return b"advisory" in query.lower()
 
 
 def apart(results: list[PGresult]) -> tuple[list[PGresult], list[PGresult]]:

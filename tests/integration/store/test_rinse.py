@@ -4,7 +4,6 @@ import itertools
 from collections.abc import Callable
 from typing import Any, Final
 
-import psycopg
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -28,7 +27,6 @@ LEFT: Final = (
     "LISTEN news",
     "CREATE TEMPORARY TABLE left_over (v text)",
     "DECLARE left_over CURSOR WITH HOLD FOR SELECT 1",
-    "SELECT nextval('numbers')",
 )
 """What a job may leave behind: by a statement, by a function of the user's, by a trigger."""
 
@@ -39,7 +37,6 @@ CREATE FUNCTION enter_by_trigger() RETURNS trigger LANGUAGE plpgsql AS
     'BEGIN PERFORM set_config(''search_path'', ''nowhere'', false); RETURN NEW; END';
 CREATE TABLE watched (v int);
 CREATE TRIGGER enters BEFORE INSERT ON watched FOR EACH ROW EXECUTE FUNCTION enter_by_trigger();
-CREATE SEQUENCE numbers;
 """
 
 SEEN: Final = """
@@ -109,8 +106,6 @@ def test_what_a_job_left_in_its_session_is_not_the_next_ones(one: Database, lent
     for statement in LEFT:
         lent(one, runs(statement))
         assert once(one, seen) == before, statement  # of the same process: the connection was not replaced
-    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
-        once(one, lambda session: driver_of(session.connection()).execute("SELECT lastval()"))
 
 
 async def test_nor_is_it_the_next_coroutines(one: Database) -> None:
@@ -229,4 +224,4 @@ def test_a_session_that_cannot_be_rinsed_is_closed_and_its_job_has_committed(
 @pytest.fixture
 def unrinsable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the server refuse the last statement of each rinse."""
-    monkeypatch.setattr("smena.store.held.RINSE", b"RESET ALL;SET search_path TO nowhere;SELECT 1 / 0")
+    monkeypatch.setattr("smena.store.rinse._RINSE", b"RESET ALL;SELECT 1 / 0")
