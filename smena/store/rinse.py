@@ -16,7 +16,7 @@ from psycopg.pq.abc import PGresult
 
 _RINSE: Final = b"RESET SESSION AUTHORIZATION;RESET ROLE;RESET ALL;CLOSE ALL;UNLISTEN *;DISCARD TEMP"
 """What `DISCARD ALL` does, but for prepared statements: ours and psycopg's stay. `RESET ROLE` comes back to the role
-that the connection was opened with, which a reset of the authorization alone sets to none."""
+that the connection was opened with, whatever the reset of the authorization made of it."""
 
 _UNLOCK: Final = b";SELECT pg_catalog.pg_advisory_unlock_all()"
 """A query, three times as dear as all the rest: only for who has asked for such a lock."""
