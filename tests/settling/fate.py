@@ -60,6 +60,7 @@ BESIDE: Final = {
     "smena/errors.py": "pure",
     "smena/job.py": "pure",
     "smena/lifecycle.py": "the loops' threads, which the test turns by hand",
+    "smena/queue_name.py": "pure",
     "smena/records/asked.py": "words of a statement, pure",
     "smena/outbox/": "columns and words of a row; adding.py writes it",
     "smena/settings/": "values",
