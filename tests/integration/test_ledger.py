@@ -331,6 +331,6 @@ def test_the_ledger_imports_nothing_of_the_product_but_its_settings() -> None:
         for name in loaded
         if name.split(".")[0] in ("smena", "workers", "actors", "examples", "sharding")
         and not name.startswith(("smena.settings", "workers.drills"))
-        and name not in ("smena", "workers", "smena.errors", "smena.version")
+        and name not in ("smena", "workers", "smena.errors", "smena.queue_name", "smena.version")
     ]
     assert strangers == []
