@@ -26,6 +26,7 @@ BOOT_S: Final = 60.0
 _TAIL: Final = 1_500
 _LOOK_S: Final = 0.01
 _PROBE_S: Final = 5.0
+_END_S: Final = 10.0
 
 
 class FleetFailed(SmenaError):
@@ -136,12 +137,15 @@ class Fleet:
         return [pid for pid, environ in _environments() if mark in environ.split(b"\0")]
 
     def destroy(self) -> None:
-        """Kill whatever is left of it."""
+        """Kill whatever is left of it, and wait until it is gone: a killed process takes its time to end."""
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
-            self._process.wait(10)
-        for pid in self.members():
-            send(pid, signal.SIGKILL)
+            self._process.wait(_END_S)
+        ends_at = time.monotonic() + _END_S
+        while (left := self.members()) and time.monotonic() < ends_at:
+            for pid in left:
+                send(pid, signal.SIGKILL)
+            time.sleep(_LOOK_S)
 
     def complaint(self) -> str:
         """Return the end of what it wrote to standard error."""
