@@ -59,6 +59,7 @@ def test_p07_term_to_the_whole_group_twice_is_one_drain(fleet: FleetGrip) -> Non
         for pid in (fleet.process.pid, *pids.values()):
             os.kill(pid, signal.SIGTERM)
         eventually(lambda: all((fleet.folder / f"draining-forked-{post}").exists() for post in pids))
+        eventually(lambda: fleet.events("drain.started"))  # two signals that nobody has taken yet are one
     eventually(lambda: fleet.events("drain.goes_on"))
     assert all(alive(pid) for pid in pids.values())
     goes_on = fleet.events("drain.goes_on")[0]
