@@ -19,15 +19,15 @@ from typing import Any, Final, TypeVar, cast
 import psycopg
 import sqlalchemy as sa
 from psycopg import generators, pq
-from psycopg._queries import PostgresQuery
-from psycopg.abc import Params, PQGen, Query
+from psycopg.abc import PQGen
 from psycopg.errors import error_from_result
 from psycopg.pq.abc import PGresult
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from smena.context import time_left_s
 from smena.errors import DatabaseLost, Permanent, TimeUp
-from smena.store.rinse import FAILED, apart, changes_names, is_clean, may_lock, rinse
+from smena.store.noting import NotingAsyncCursor, NotingCursor
+from smena.store.rinse import FAILED, apart, is_clean, rinse
 
 _MARK: Final = b"SAVEPOINT smena_held"
 _KEEP_SO_FAR: Final = b"RELEASE SAVEPOINT smena_held;SAVEPOINT smena_held"
@@ -81,7 +81,7 @@ class HoldableConnection(psycopg.Connection[Any]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.cursor_factory = _NotingCursor
+        self.cursor_factory = NotingCursor
 
     answer_within_s: float | None = None
     """A server that is silent for longer is given up and the connection closed (P06); None waits for ever."""
@@ -204,7 +204,7 @@ class AsyncHoldableConnection(psycopg.AsyncConnection[Any]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.cursor_factory = _NotingAsyncCursor
+        self.cursor_factory = NotingAsyncCursor
 
     async def wait(self, gen: PQGen[RV], interval: float = _LOOK_UP_EVERY_S, timeout: float | None = None) -> RV:
         """See `HoldableConnection.wait`; a cancelled job's statement is cancelled by psycopg."""
@@ -284,36 +284,6 @@ class AsyncHoldableConnection(psycopg.AsyncConnection[Any]):
         yield from super()._deallocate(name)
         if name is None:
             yield from _prepared_again(self)
-
-
-class _NotingCursor(psycopg.Cursor[Any]):
-    """A cursor that notes what a rinse has to know: who speaks of locks, names prepared statements or drops some."""
-
-    def _convert_query(self, query: Query, params: Params | None = None) -> PostgresQuery:
-        converted = super()._convert_query(query, params)
-        if may_lock(converted.query):
-            cast("HoldableConnection", self._conn).locks = True
-        return converted
-
-    def _set_results(self, results: list[PGresult]) -> None:
-        super()._set_results(results)
-        if changes_names(results):
-            cast("HoldableConnection", self._conn).unclean = True
-
-
-class _NotingAsyncCursor(psycopg.AsyncCursor[Any]):
-    """The same for a connection on the event loop."""
-
-    def _convert_query(self, query: Query, params: Params | None = None) -> PostgresQuery:
-        converted = super()._convert_query(query, params)
-        if may_lock(converted.query):
-            cast("AsyncHoldableConnection", self._conn).locks = True
-        return converted
-
-    def _set_results(self, results: list[PGresult]) -> None:
-        super()._set_results(results)
-        if changes_names(results):
-            cast("AsyncHoldableConnection", self._conn).unclean = True
 
 
 def hung_up(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:

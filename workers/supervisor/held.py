@@ -11,8 +11,9 @@ child is watched from its birth. A boot may take its time: as long as no job run
 from __future__ import annotations
 
 from smena.clock import Clock
-from workers.process.standstill import LOOK_S, Holders, Standstill
+from workers.process.standstill import Holders, Standstill
 from workers.supervisor.child import SupervisedChild
+from workers.supervisor.child_watches import ChildWatches
 from workers.supervisor.condemned import tell
 from workers.supervisor.crew import Crew
 from workers.supervisor.culprit import Culprit
@@ -25,18 +26,11 @@ class Held:
         self._crew = crew
         self._heartbeat_s = heartbeat_s
         self._clock = clock
-        self._looked_s = clock.monotonic()
-        self._watches: dict[SupervisedChild, Standstill] = {}
+        self._watches = ChildWatches(crew, self._watch, clock)
 
     def step(self) -> None:
         """Look at each child, a few times a second."""
-        now_s = self._clock.monotonic()
-        if now_s - self._looked_s < LOOK_S:
-            return
-        self._looked_s = now_s
-        watched = [child for child in self._crew.children if child.pid and not child.killed]
-        self._watches = {child: self._watches.get(child) or self._watch(child) for child in watched}
-        for child, watch in self._watches.items():
+        for child, watch in self._watches.due():
             if (holders := watch.look()) is not None:
                 self._end(child, holders)
 

@@ -7,9 +7,8 @@ the next, which is stopped in turn. Which job it was nobody saw, so all that ran
 from __future__ import annotations
 
 from smena.clock import Clock
-from workers.process.standstill import LOOK_S
 from workers.process.stoppage import Stoppage
-from workers.supervisor.child import SupervisedChild
+from workers.supervisor.child_watches import ChildWatches
 from workers.supervisor.crew import Crew
 
 
@@ -18,23 +17,11 @@ class Stopped:
 
     def __init__(self, crew: Crew, bound_s: float, clock: Clock) -> None:
         self._crew = crew
-        self._bound_s = bound_s
-        self._clock = clock
-        self._looked_s = clock.monotonic()
-        self._watches: dict[SupervisedChild, Stoppage] = {}
+        self._watches = ChildWatches(crew, lambda child: Stoppage(child.pid, bound_s, clock), clock)
 
     def step(self) -> None:
         """Look at each child, a few times a second."""
-        now_s = self._clock.monotonic()
-        if now_s - self._looked_s < LOOK_S:
-            return
-        self._looked_s = now_s
-        watched = [child for child in self._crew.children if child.pid and not child.killed]
-        self._watches = {child: self._watches.get(child) or self._watch(child) for child in watched}
-        for child, watch in self._watches.items():
+        for child, watch in self._watches.due():
             is_too_long, child.stopped_s = watch.look(), watch.stopped_s
             if is_too_long:
                 self._crew.kill(child, f"it has been stopped for {child.stopped_s:.1f} s")
-
-    def _watch(self, child: SupervisedChild) -> Stoppage:
-        return Stoppage(child.pid, self._bound_s, self._clock)
