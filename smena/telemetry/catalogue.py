@@ -196,9 +196,6 @@ CONSUMER_STARTED = Event(
 
 DB_LOST = Event("db.lost", "warning", "PostgreSQL does not answer.", _ERROR)
 DB_RECOVERED = Event("db.recovered", "info", "PostgreSQL answers again.", {"after_s": "time without it"})
-DB_UPGRADED = Event(
-    "db.upgraded", "info", "A migration was applied.", {"revision": "its number", "part": "before or after deploy"}
-)
 
 DEAD_DIGEST = Event(
     "dead.digest",
@@ -293,9 +290,6 @@ JOB_REDELIVERED = Event("job.redelivered", "info", "The broker delivered a job a
 JOB_RETRIED = Event(
     "job.retried", "warning", "An attempt failed; the job is tried again.", {**_JOB, "delay_s": "wait", **_ERROR}
 )
-JOB_RETURNED = Event(
-    "job.returned", "info", "A job went back to its queue; no attempt is spent.", {**_JOB, "why": "the cause"}
-)
 JOB_UNDECIDED = Event(
     "job.undecided",
     "warning",
@@ -325,7 +319,7 @@ JOB_PAST_LIMIT = Event(
     "A job did not end when its time was up, nor in its grace; its worker process is replaced and ended with it.",
     {**_JOB, "slot": "where it runs", "grace_s": "time it had to end"},
 )
-JOB_STARTED = Event("job.started", "debug", "A job was started.", {**_JOB, "waited_s": "time since it was due"})
+JOB_STARTED = Event("job.started", "debug", "An attempt of a job was started.", _JOB)
 JOB_TIME_UP = Event(
     "job.time_up", "warning", "A job was interrupted: its limit, its deadline or a step's time was up.", _JOB
 )
@@ -686,12 +680,6 @@ SETTLE_RESUMED = Event(
     "info",
     "A second copy of a settled attempt was recognised; its stored message went out, and it did not run.",
     {**_JOB, "kind": "retry, snooze or dead"},
-)
-SETTLE_STALE = Event(
-    "settle.stale",
-    "info",
-    "Settles of an older connection were dropped; the broker delivers those jobs again.",
-    {"settles": "how many", "epoch": "connection they belonged to"},
 )
 
 SOLO_LOST = Event(

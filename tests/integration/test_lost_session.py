@@ -30,8 +30,8 @@ from smena.store.database import Database
 from smena.telemetry import events
 from smena.telemetry.tally import Tally
 from tests.fixtures.eventually import eventually
+from tests.fixtures.no_recorder import NoRecorder
 from tests.fixtures.noted_delivery import NotedDelivery
-from tests.settling.process import NoRecorder
 from workers.execution.binding import bind_actors
 from workers.execution.coroutines import Coroutines
 from workers.execution.seat import Seat

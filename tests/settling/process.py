@@ -26,6 +26,7 @@ from smena.store.database import Database
 from smena.store.held import HoldableConnection
 from smena.telemetry import events
 from smena.telemetry.tally import Tally
+from tests.fixtures.no_recorder import NoRecorder
 from tests.settling.book import book
 from workers.broker.consumer import Consumer
 from workers.broker.prefetch import Prefetch
@@ -106,19 +107,6 @@ class CabledDatabase(Database):
         super().close()
         for connection in self._opened:
             connection.close()
-
-
-class NoRecorder:
-    """A flight recorder that nobody reads."""
-
-    def bind(self, slot: int) -> None:
-        """Forget it."""
-
-    def enter(self, slot: int, job_id: str, actor: str, attempt: int, started_at: float) -> None:
-        """Forget it."""
-
-    def leave(self, slot: int) -> None:
-        """Forget it."""
 
 
 class Process:

@@ -1,8 +1,9 @@
 """The catalogue is the whole truth: every event told is declared, with the fields it carries."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -83,25 +84,27 @@ def test_a_metric_is_named_as_prometheus_asks(declared: Metric) -> None:
     assert declared.doc.endswith(".")
 
 
-def used_metrics() -> Iterator[str]:
-    """Yield the constant of each metric that the product's code uses outside its declaration; an import is no use."""
+def used_names(module: ModuleType, by: Collection[str]) -> Iterator[str]:
+    """Yield what the product's code uses of the module, bare or through a module called so; an import is no use."""
     for root in ("smena", "sharding", "workers"):
         for path in (ROOT / root).rglob("*.py"):
-            if path != Path(metric.__file__):
+            if path != Path(str(module.__file__)):
                 nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
                 taken = [node for node in nodes if isinstance(node, ast.ImportFrom)]
-                own = {name.name for node in taken if node.module == metric.__name__ for name in node.names}
+                own = {name.name for node in taken if node.module == module.__name__ for name in node.names}
                 yield from (node.id for node in nodes if isinstance(node, ast.Name) and node.id in own)
                 yield from (
-                    node.attr
-                    for node in nodes
-                    if isinstance(node, ast.Attribute) and ast.unparse(node.value) == metric.__name__.rpartition(".")[2]
+                    node.attr for node in nodes if isinstance(node, ast.Attribute) and ast.unparse(node.value) in by
                 )
+
+
+def test_every_declared_event_is_told() -> None:
+    assert not EVENTS.keys() - set(used_names(catalogue, by=["events", "catalogue"]))
 
 
 def test_every_declared_metric_is_fed() -> None:
     declared = {name for name, value in vars(metric).items() if isinstance(value, Metric)}
-    assert not declared - set(used_metrics())
+    assert not declared - set(used_names(metric, by=["metric"]))
 
 
 def test_every_declared_metric_is_in_the_table() -> None:

@@ -11,6 +11,7 @@ from smena.book import Book
 from smena.job import Job
 from smena.settings.groups import Retry as RetryDefaults
 from smena.telemetry.tally import Board
+from tests.fixtures.no_recorder import NoRecorder
 from tests.fixtures.noted_delivery import NotedDelivery
 from workers.execution import seat_figures
 from workers.execution.seat import Seat
@@ -24,17 +25,6 @@ book = Book("figures")
 @book.actor()
 def plain() -> None:
     """Stand for an actor."""
-
-
-class NoRecorder:
-    def bind(self, slot: int) -> None:
-        """Forget it."""
-
-    def enter(self, slot: int, job_id: str, actor: str, attempt: int, started_at: float) -> None:
-        """Forget it."""
-
-    def leave(self, slot: int) -> None:
-        """Forget it."""
 
 
 class Seats:

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from smena.telemetry import events
 from smena.telemetry.tally import Tally
 from workers.middleware.attempt import Attempt
-from workers.middleware.outcome import Outcome, Returned
+from workers.middleware.outcome import Done, Outcome, Returned
 from workers.middleware.stopwatch import Stopwatch
 
 UNSETTLED: Final = "could not be settled"
@@ -87,6 +87,8 @@ class Seat:
         job = attempt.job
         now = time()
         self._recorder.enter(self.slot, job.id, attempt.actor.name, job.attempt, now)
+        if events.wanted(events.JOB_STARTED):
+            events.emit(events.JOB_STARTED, **job.facts(attempt.actor.name))
         if job.timestamp_ms and job.attempt == 1 and not job.snoozes:
             age_s = now - job.timestamp_ms / 1000
             self.tally.latency(job.queue, age_s)
@@ -103,6 +105,8 @@ class Seat:
         actor = attempt.actor.name
         self.tally.count(actor, type(outcome).__name__.lower())
         self.tally.run_time(actor, passed_s)
+        if isinstance(outcome, Done) and events.wanted(events.JOB_DONE):
+            events.emit(events.JOB_DONE, **attempt.job.facts(actor), run_s=round(passed_s, 6))
 
 
 def _unsettled(error: BaseException) -> Returned:

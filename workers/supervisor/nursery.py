@@ -16,6 +16,7 @@ from typing import Literal
 import msgspec
 
 from smena.backoff import Backoff, Pause
+from smena.telemetry import events
 from workers.process.orders import Orders
 from workers.process.pipe import Failed, Fork, Message, Ready, Reaped, receive_packet, send_packet
 
@@ -57,6 +58,7 @@ class NurseryHandle:
             unless_started.pop_all()
         ours.settimeout(0.0)
         self._line, self.state, self.started_s, self.failure = ours, "loading", now_s, ""
+        events.emit(events.NURSERY_STARTED, role=self.orders.role, nursery=self.pid)
 
     def fileno(self) -> int | None:
         """Return the descriptor to wait on, if there is one."""

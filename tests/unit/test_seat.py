@@ -1,0 +1,50 @@
+"""A seat tells of each attempt that it runs, if anybody listens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from smena.book import Book
+from smena.job import Job
+from smena.settings.groups import Retry as RetryDefaults
+from smena.telemetry import events
+from smena.telemetry.event import Occurrence
+from smena.telemetry.tally import Board
+from tests.fixtures.no_recorder import NoRecorder
+from tests.fixtures.noted_delivery import NotedDelivery
+from workers.execution.seat import Seat
+from workers.middleware.attempt import Attempt
+from workers.middleware.bound import BoundActor
+from workers.middleware.outcome import DONE, Done, Outcome, Returned
+
+book = Book("seated")
+
+
+@book.actor(queue="sales")
+def plain() -> None:
+    """Stand for an actor."""
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told"),
+    [
+        (DONE, ["job.started", "job.done"]),
+        (Done(b"kept"), ["job.started", "job.done"]),
+        (Returned("drain"), ["job.started"]),
+    ],
+)
+def test_an_attempt_is_told_of_when_it_begins_and_when_it_has_taken_effect(outcome: Outcome, told: list[str]) -> None:
+    seen: list[Occurrence] = []
+    leave = events.subscribe(seen.append, only=[events.JOB_STARTED, events.JOB_DONE])
+    actor: Any = plain
+    bound = BoundActor(actor, actor.retry.policy(RetryDefaults()))
+    bound.call = lambda _: outcome
+    job = Job(actor=actor.name, queue="sales")
+
+    Seat(0, NoRecorder(), Board().tally()).run(Attempt(NotedDelivery(), job, bound))
+    leave()
+
+    assert [occurrence.event.name for occurrence in seen] == told
+    assert {(one.fields["job"], one.fields["queue"], one.fields["attempt"]) for one in seen} == {(job.id, "sales", 1)}
