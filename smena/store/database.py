@@ -79,7 +79,7 @@ class Database:
         self._conninfo = connection_string(settings.url.get_secret_value(), settings, application_name)
         # The server ends any statement in time; what it then still owes is the answer.
         self._statement_timeout_s = settings.statement_timeout_s
-        self._answer_within_s = settings.statement_timeout_s + settings.connect_timeout_s
+        self.answer_within_s = settings.statement_timeout_s + settings.connect_timeout_s
         self._pool: dict[str, Any] = {
             "pool_size": settings.pool_size or pool_size,
             "max_overflow": 0,
@@ -167,13 +167,13 @@ class Database:
 
     def _connect_pooled(self) -> HoldableConnection:
         connection = self.connect()
-        connection.answer_within_s = self._answer_within_s
+        connection.answer_within_s = self.answer_within_s
         connection.statement_timeout_s = self._statement_timeout_s
         return connection
 
     async def _aconnect_pooled(self) -> AsyncHoldableConnection:
         connection = await AsyncHoldableConnection.connect(self._conninfo)
-        connection.answer_within_s = self._answer_within_s
+        connection.answer_within_s = self.answer_within_s
         connection.statement_timeout_s = self._statement_timeout_s
         return connection
 

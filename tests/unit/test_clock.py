@@ -1,8 +1,13 @@
 """Two clocks, one of which a test can move, and the deadline that many steps share."""
 
+import asyncio
+import time
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from smena.clock import SYSTEM, Deadline, MovedClock
+from workers.execution.coroutines import Coroutines
 
 START = datetime(2026, 3, 29, 0, 59, tzinfo=UTC)
 
@@ -15,6 +20,17 @@ def test_the_system_clock_is_aware_and_in_utc() -> None:
 def test_monotonic_time_never_goes_back() -> None:
     times = [SYSTEM.monotonic() for _ in range(100)]
     assert times == sorted(times)
+
+
+def test_code_that_stops_the_clock_for_itself_stops_it_for_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    coroutines = Coroutines([])
+    coroutines.start()
+    for name in ("monotonic", "time", "time_ns"):
+        monkeypatch.setattr(time, name, lambda: 0)
+    assert SYSTEM.monotonic() > 0
+    assert SYSTEM.now_ms() > 0
+    coroutines.call(asyncio.sleep(0.01), Deadline.within(20, SYSTEM))
+    coroutines.stop(Deadline.within(20, SYSTEM))
 
 
 def test_a_moved_clock_moves_both_ways_of_telling_time_together() -> None:

@@ -10,9 +10,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import AfterValidator
 
 from smena.book import Book, Registry, TimeLimit
 from smena.clock import SYSTEM, Clock, Deadline, MovedClock
@@ -22,8 +23,10 @@ from smena.job import Job
 from smena.settings.groups import Retry as RetryDefaults
 from smena.settings.groups import Worker as WorkerSettings
 from smena.telemetry.metric import STEP_TIME, TIMES_UP
+from smena.telemetry.plain_text import error_text
 from smena.telemetry.tally import Board
 from tests.fixtures.eventually import eventually
+from tests.fixtures.no_recorder import NoRecorder
 from tests.fixtures.noted_delivery import NotedDelivery
 from workers.execution.binding import bind_actors
 from workers.execution.coroutines import Coroutines
@@ -186,15 +189,32 @@ async def ahas_handler(word: str) -> None:
     await in_small_awaits()
 
 
-class Recorder:
-    def bind(self, slot: int) -> None:
-        """Forget it."""
+def hangs(word: str) -> str:
+    gate.wait()
+    return word
 
-    def enter(self, slot: int, job_id: str, actor: str, attempt: int, started_at: float) -> None:
-        """Forget it."""
 
-    def leave(self, slot: int) -> None:
-        """Forget it."""
+class Mute(Exception):
+    def __str__(self) -> str:
+        return hangs("mute")
+
+
+@book.actor(time_limit=TimeLimit(0.2, grace_s=0.2))
+def hangs_in_its_arguments(word: Annotated[str, AfterValidator(hangs)]) -> None: ...
+
+
+@book.actor(time_limit=TimeLimit(0.2, grace_s=0.2))
+async def ahangs_in_its_arguments(word: Annotated[str, AfterValidator(hangs)]) -> None: ...
+
+
+@book.actor(time_limit=TimeLimit(0.2, grace_s=0.2))
+def hangs_in_its_error() -> None:
+    raise Mute
+
+
+@book.actor(time_limit=TimeLimit(0.2, grace_s=0.2))
+async def ahangs_in_its_error() -> None:
+    raise Mute
 
 
 class Bench:
@@ -202,12 +222,17 @@ class Bench:
 
     def __init__(self, clock: Clock = SYSTEM) -> None:
         self.board = Board()
-        seats = [Seat(slot, Recorder(), self.board.tally()) for slot in range(8)]
+        seats = [Seat(slot, NoRecorder(), self.board.tally()) for slot in range(8)]
         self.slots, self.coroutines = Slots(seats[:4]), Coroutines(seats[4:])
         self.settled: dict[str, list[Outcome]] = {}
         self.stuck: list[str] = []
         self.watch = TimeWatch(
-            seats[:4], seats[4:], self.coroutines, self.board, lambda _seat, attempt: self.stuck.append(attempt.job.id)
+            seats[:4],
+            seats[4:],
+            self.coroutines,
+            self.board,
+            lambda _seat, attempt: self.stuck.append(attempt.job.id),
+            outside_s=0.5,
         )
         rings: list[Ring] = [
             Tracing(lambda attempt: Context(attempt.job, actor=attempt.actor.name, watch=attempt.watch)),
@@ -221,6 +246,8 @@ class Bench:
             service.start()
 
     def settle(self, attempt: Attempt, outcome: Retry | Snooze | Dead) -> None:
+        if not isinstance(outcome, Snooze) and outcome.error is not None:
+            error_text(outcome.error)  # as whoever writes the next message does
         self.settled.setdefault(attempt.job.id, []).append(outcome)
 
     def put(self, actor: str, *args: Any, deadline_ms: int | None = None) -> Attempt:
@@ -290,6 +317,28 @@ def test_p26_what_does_not_end_in_its_grace_is_told_once_and_keeps_its_message(b
     short = Deadline.within(10, SYSTEM)
     assert not (bench.slots if actor == "swallows_all" else bench.coroutines).finish(short)
     assert not short.passed(), "a drain does not wait for what is stuck"
+
+
+@pytest.mark.parametrize(
+    ("actor", "args"),
+    [
+        ("hangs_in_its_arguments", ["word"]),
+        ("ahangs_in_its_arguments", ["word"]),
+        ("hangs_in_its_error", []),
+        ("ahangs_in_its_error", []),
+    ],
+)
+def test_p26_what_hangs_in_code_of_its_own_beside_the_actor_is_told_and_nobody_else(
+    bench: Bench, actor: str, args: list[str]
+) -> None:
+    neighbours = [bench.put("endless"), bench.put("aendless")]
+    attempt = bench.put(actor, *args)
+    eventually(lambda: bench.stuck)
+    looked = bench.watch.tick
+    eventually(lambda: bench.watch.tick > looked + 10)
+    assert bench.stuck == [attempt.job.id]
+    assert attempt.delivery.told == []  # type: ignore[attr-defined]
+    assert all(neighbour.job.id not in bench.settled for neighbour in neighbours)
 
 
 def test_a_neighbour_that_holds_the_loop_up_uses_up_nobodys_grace(bench: Bench) -> None:

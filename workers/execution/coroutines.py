@@ -14,7 +14,7 @@ from concurrent.futures import CancelledError
 from typing import Any, Final
 
 from smena.backoff import Backoff, Pause
-from smena.clock import Deadline
+from smena.clock import SYSTEM, Deadline
 from smena.telemetry import events
 from workers.execution.seat import UNSETTLED, Seat
 from workers.execution.slots import LOOK_S, UNDECIDED_PAUSE, UNSETTLED_PAUSE_S
@@ -50,6 +50,7 @@ class Coroutines:
         self._free = list(reversed(seats))
         self._waiting: deque[Attempt] = deque()
         self._loop = asyncio.new_event_loop()
+        self._loop.time = SYSTEM.monotonic  # type: ignore[method-assign]  # asyncio's own asks `time`, which jobs patch
         self._tasks: dict[asyncio.Task[None], tuple[Seat, Attempt]] = {}
         self._is_held_up = False
         self._stopping = asyncio.Event()
@@ -120,6 +121,11 @@ class Coroutines:
     def current_task(self) -> asyncio.Task[Any] | None:
         """Return the task that the loop runs now; from another thread."""
         return asyncio.current_task(self._loop)
+
+    def current_seat(self) -> Seat | None:
+        """Return the seat whose job the loop runs now; from another thread."""
+        task = self.current_task()
+        return None if task is None or (at := self._tasks.get(task)) is None else at[0]
 
     def held_up(self) -> None:
         """Know that a job holds the loop up for good; from another thread."""

@@ -5,7 +5,8 @@ the loop itself, between two steps; its grace is counted there too, in four part
 loop up does not use it up.
 
 What goes on past its grace can only be ended with its process: `on_hard` hears of it, once. So does what holds the
-event loop up past its own time and grace, for then no cancellation reaches anything.
+event loop up past its own time and grace, for then no cancellation reaches anything; and what does not come to its own
+code or back from it (`workers/execution/outside.py`), where nothing is struck.
 
 When this thread itself comes late, nothing in the process could run (a job's C code held the interpreter, or the
 machine stood still): that time is given back to all.
@@ -24,6 +25,7 @@ from smena.lifecycle import Loop
 from smena.telemetry import events
 from smena.telemetry.metric import TIMES_UP
 from smena.telemetry.tally import Board
+from workers.execution.outside import OUTSIDE_S, Outside
 from workers.execution.seat import Seat
 from workers.middleware.attempt import Attempt
 from workers.middleware.stopwatch import Stopwatch
@@ -45,6 +47,9 @@ class EventLoop(Protocol):
 
     def current_task(self) -> asyncio.Task[object] | None:
         """Return the task that the loop runs now."""
+
+    def current_seat(self) -> Seat | None:
+        """Return the seat whose job the loop runs now."""
 
     def held_up(self) -> None:
         """Know that a job holds the loop up for good."""
@@ -76,6 +81,7 @@ class TimeWatch(Loop):
         board: Board,
         on_hard: OnHard,
         clock: Clock = SYSTEM,
+        outside_s: float = OUTSIDE_S,
     ) -> None:
         super().__init__("time-watch", self._round, events.loop_failed)
         self._threads = threads
@@ -84,6 +90,7 @@ class TimeWatch(Loop):
         self._board = board
         self._on_hard = on_hard
         self._clock = clock
+        self._outside = Outside((*threads, *coroutines), outside_s)
         self._looked_s = 0.0
         self._struck: list[_Struck] = []
         self._asked: dict[Seat, _Struck] = {}
@@ -102,6 +109,7 @@ class TimeWatch(Loop):
             self._look_at_struck(now_s)
         if self._asked:
             self._look_at_asked(now_s)
+        self._look_outside(now_s)
         self._looked_s = self._clock.monotonic()
         stopping.wait(EVERY_S)
 
@@ -111,6 +119,7 @@ class TimeWatch(Loop):
             for seat in (*self._threads, *self._coroutines):
                 seat.watch.put_off(late_s)
             self._struck = [_Struck(one.seat, one.attempt, one.bound, one.hard_s + late_s) for one in self._struck]
+            self._outside.put_off(late_s)
 
     # --- threads ------------------------------------------------------------------------------
 
@@ -163,6 +172,16 @@ class TimeWatch(Loop):
             self._asked.pop(holder.seat, None)
             self._loop.held_up()
             self._tell_hard(holder.seat, holder.attempt)
+
+    # --- outside the actors' own code ---------------------------------------------------------------
+
+    def _look_outside(self, now_s: float) -> None:
+        for seat, attempt in self._outside.look(now_s):
+            if seat in self._threads:
+                self._tell_hard(seat, attempt)
+            elif self._loop.current_seat() is seat:  # the others only wait for the loop that this one holds up
+                self._loop.held_up()
+                self._tell_hard(seat, attempt)
 
     # --- told -----------------------------------------------------------------------------------
 

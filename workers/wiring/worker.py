@@ -50,6 +50,7 @@ from workers.execution.loop_watch import LoopWatch
 from workers.execution.nextmessage import NextMessages
 from workers.execution.ordered.groups import Desks
 from workers.execution.ordered.outcomes import Outcomes
+from workers.execution.outside import OUTSIDE_S
 from workers.execution.pace import Pace
 from workers.execution.pool import Pool
 from workers.execution.recall import Recall
@@ -224,7 +225,12 @@ class WorkerProcess:
         ]
         coroutine_seats = self._seats[threads:]
         self._time_watch = TimeWatch(
-            self._seats[:threads], coroutine_seats, self._coroutines, self.board, self._is_stuck
+            self._seats[:threads],
+            coroutine_seats,
+            self._coroutines,
+            self.board,
+            self._is_stuck,
+            outside_s=OUTSIDE_S + (0.0 if self._database is None else self._database.answer_within_s),
         )
         self.board.gauge(LOOP_LAG, lambda: {watch.watched: watch.worst_s() for watch in self._watches})
 
