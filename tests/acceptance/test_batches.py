@@ -18,7 +18,7 @@ from tests.acceptance.jobs import book, deaths
 from tests.fixtures.eventually import eventually
 from workers.execution.slice_work import MOST_LOSSES
 
-ITEMS = 2000
+ITEMS = 6000
 
 _BLAMED_BY = f"""
 SELECT k.worker FROM smena.batch_slices AS s CROSS JOIN LATERAL ({BLAMED}) AS b

@@ -23,7 +23,7 @@ async def astray(ctx: Context, session: AsyncSession, /, key: str) -> None:
     asyncio.get_running_loop().call_soon(_gone_astray)
 
 
-@book.actor(queue="jobs", time_limit=TimeLimit(0.3, grace_s=0.5), retry=Retry(base_s=0.1, cap_s=0.2))
+@book.actor(queue="jobs", time_limit=TimeLimit(1.5, grace_s=0.5), retry=Retry(base_s=0.1, cap_s=0.2))
 def dies_then_hangs(ctx: Context, /, key: str) -> None:
     """Kill the process, then hang where no interruption reaches; take effect in the second attempt."""
     if ctx.attempt == 1:

@@ -14,7 +14,7 @@ from smena import Context, Retry, TimeLimit
 from tests.acceptance.jobs.ground import EFFECT, POLL_S, book, place, second_time, values
 
 
-@book.actor(queue="jobs", time_limit=TimeLimit(0.3, grace_s=0.5), retry=Retry(base_s=0.1, cap_s=0.2))
+@book.actor(queue="jobs", time_limit=TimeLimit(1.5, grace_s=0.5), retry=Retry(base_s=0.1, cap_s=0.2))
 def oversleep(ctx: Context, /, key: str) -> None:
     """Sleep in C code, where no interruption reaches; take effect the second time."""
     if not second_time(ctx, key):
@@ -32,7 +32,7 @@ def overrun(ctx: Context, /, key: str) -> None:
         session.execute(EFFECT, values(ctx, key))
 
 
-@book.actor(queue="jobs", time_limit=TimeLimit(0.3, grace_s=0.5), retry=Retry(base_s=0.1, cap_s=0.2))
+@book.actor(queue="jobs", time_limit=TimeLimit(1.5, grace_s=0.5), retry=Retry(base_s=0.1, cap_s=0.2))
 async def aoversleep(ctx: Context, /, key: str) -> None:
     """Swallow every cancellation; take effect the second time."""
     if not second_time(ctx, key):
@@ -43,7 +43,7 @@ async def aoversleep(ctx: Context, /, key: str) -> None:
         await session.execute(EFFECT, values(ctx, key))
 
 
-@book.actor(queue="jobs", time_limit=TimeLimit(0.3, grace_s=20), retry=Retry(base_s=0.1, cap_s=0.2))
+@book.actor(queue="jobs", time_limit=TimeLimit(1.5, grace_s=20), retry=Retry(base_s=0.1, cap_s=0.2))
 def slow_statement(ctx: Context, session: Session, /, key: str) -> None:
     """Wait for a statement the first time; take effect the second."""
     session.execute(EFFECT, values(ctx, key))
@@ -51,7 +51,7 @@ def slow_statement(ctx: Context, session: Session, /, key: str) -> None:
         session.execute(sa.text("SELECT pg_sleep(600)"))
 
 
-@book.actor(queue="jobs", time_limit=TimeLimit(0.3, grace_s=20), retry=Retry(base_s=0.1, cap_s=0.2))
+@book.actor(queue="jobs", time_limit=TimeLimit(1.5, grace_s=20), retry=Retry(base_s=0.1, cap_s=0.2))
 def slow_transaction(ctx: Context, /, key: str) -> None:
     """Do the same in a transaction that the job opens itself."""
     with ctx.transaction() as session:
@@ -61,7 +61,7 @@ def slow_transaction(ctx: Context, /, key: str) -> None:
 
 
 @book.actor(
-    queue="jobs", time_limit=TimeLimit(0.3, grace_s=20), retry=Retry(base_s=0.1, cap_s=0.2), once=lambda key: key
+    queue="jobs", time_limit=TimeLimit(1.5, grace_s=20), retry=Retry(base_s=0.1, cap_s=0.2), once=lambda key: key
 )
 def slow_once(ctx: Context, session: Session, /, key: str) -> None:
     """Do the same under a key."""
@@ -70,7 +70,7 @@ def slow_once(ctx: Context, session: Session, /, key: str) -> None:
         session.execute(sa.text("SELECT pg_sleep(600)"))
 
 
-@book.actor(queue="jobs", time_limit=TimeLimit(0.3, grace_s=20), retry=Retry(base_s=0.1, cap_s=0.2))
+@book.actor(queue="jobs", time_limit=TimeLimit(1.5, grace_s=20), retry=Retry(base_s=0.1, cap_s=0.2))
 async def aslow_statement(ctx: Context, session: AsyncSession, /, key: str) -> None:
     """Do the same on the event loop."""
     await session.execute(EFFECT, values(ctx, key))
@@ -78,7 +78,7 @@ async def aslow_statement(ctx: Context, session: AsyncSession, /, key: str) -> N
         await session.execute(sa.text("SELECT pg_sleep(600)"))
 
 
-@book.actor(queue="jobs", time_limit=TimeLimit(0.3, grace_s=20), retry=Retry(base_s=0.1, cap_s=0.2))
+@book.actor(queue="jobs", time_limit=TimeLimit(1.5, grace_s=20), retry=Retry(base_s=0.1, cap_s=0.2))
 async def atslow_transaction(ctx: Context, /, key: str) -> None:
     """Do the same on the event loop in a transaction that the job opens itself."""
     async with ctx.atransaction() as session:
