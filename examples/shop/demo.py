@@ -113,9 +113,7 @@ class Demo:
         upgrade = self._start("upgrade", ["workers.cli", "db", "upgrade"], env, ends)
         if upgrade.wait(_BOOT_S) != 0:
             raise Broken(upgrade.complaint("of the database failed"))
-        connection = ends.enter_context(psycopg.connect(self._stage.database_url, autocommit=True))
-        self._stage.require_empty_shop(connection)
-        return connection
+        return ends.enter_context(psycopg.connect(self._stage.database_url, autocommit=True))
 
     def _start_fleet(self, ends: ExitStack, env: dict[str, str]) -> Program:
         self._say(f"starting the fleet: relay, archivist, {self._processes} worker processes")
@@ -218,7 +216,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         retail_file.inspect(file)
         if not options.json:
-            print(f"starting services in {stage.services.root}", file=sys.stderr, flush=True)
+            print(f"{'on' if stage.given else 'starting'} {stage.place()}", file=sys.stderr, flush=True)
         with Ending() as ending, stage.open(keep=options.keep):
             result = Demo(stage, ending, file, options.processes, quiet=options.json).run()
     except SmenaError as fault:

@@ -1,7 +1,6 @@
 """Set the demo's stage: services of its own, empty at the start, in a folder of its own.
 
-The folder is ``demo`` below `SMENA_LOCAL_DIR` (below ``.smena`` of the checkout without it); see `Venue`. A database
-whose address is given is refused if it holds a shop's orders already.
+The folder is ``demo`` below `SMENA_LOCAL_DIR` (below ``.smena`` of the checkout without it); see `Venue`.
 """
 
 from __future__ import annotations
@@ -10,11 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-import psycopg
-
 from examples.shop.publisher import STOCK_PARTITIONS
 from smena.amqp import names
-from smena.errors import Refused
 from workers.drills.venue import Venue
 
 BOOKS: Final = "actors.sales,actors.payments,actors.mail,actors.receipts,actors.stock,actors.reports"
@@ -25,10 +21,6 @@ QUEUES: Final = (
 )
 
 _CHECKOUT: Final = Path(__file__).resolve().parent.parent.parent
-
-
-class ShopNotEmpty(Refused):
-    """The database given for the demo holds a run already."""
 
 
 class Stage(Venue):
@@ -60,27 +52,17 @@ class Stage(Venue):
     @property
     def database_url(self) -> str:
         """Return the database's address."""
-        return self.services.env()["SMENA_DATABASE_URL"]
-
-    def require_empty_shop(self, connection: psycopg.Connection) -> None:
-        """Refuse a database in which a shop has orders or sales: the verdict would judge two runs as one."""
-        [(orders, sales)] = connection.execute(
-            "SELECT EXISTS (SELECT FROM shop.orders), EXISTS (SELECT FROM shop.sales)"
-        ).fetchall()
-        if orders or sales:
-            raise ShopNotEmpty(
-                "the database given by SMENA_DATABASE_URL holds a run already; give the demo an empty one"
-            )
+        return self.addresses()["SMENA_DATABASE_URL"]
 
     def how_to_look(self) -> str:
-        """Say how to look at what was kept."""
-        here = f"SMENA_LOCAL_DIR={self.services.root} ./run"
+        """Say how to look at what was kept, and how to remove it."""
         return "\n".join(
             (
                 f"kept      {self.runs}  (event log, mail log, receipts, each program's output)",
                 f"database  {self.database_url}  (schemas shop and smena)",
-                f"look      {here} local status  (what runs, with the broker's management page)",
-                f"          {here} shell  (knows the addresses; try `smena dead list`)",
-                f"end       {here} local down",
+                *self.look_and_end(
+                    "./run local status  (what runs, with the broker's management page)",
+                    "./run shell  (knows the addresses; try `smena dead list`)",
+                ),
             )
         )

@@ -14,6 +14,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from examples.shop.make_retail import Maker
@@ -94,19 +95,21 @@ def test_every_accepted_job_takes_effect_once_though_a_worker_is_killed(
 
 
 @pytest.mark.timeout(300)
-def test_given_services_are_used_and_no_run_meets_another(
-    tmp_path: Path, made: Path, empty_database_url: str, amqp_url: str, redis_url: str
+def test_on_given_servers_a_demo_has_a_database_of_its_own_beside_the_one_of_the_fleet_there(
+    tmp_path: Path, made: Path, database_url: str, amqp_url: str, redis_url: str
 ) -> None:
-    given = {
-        "SMENA_DATABASE_URL": empty_database_url,
-        "SMENA_AMQP_URL": amqp_url,
-        "SMENA_REDIS_URL": redis_url,
-    }
+    with psycopg.connect(database_url) as connection:
+        connection.execute(
+            "INSERT INTO smena.outbox (id, actor, queue, body, properties) VALUES ('theirs', 'a.b', 'shop', '', '{}')"
+        )
+    given = {"SMENA_DATABASE_URL": database_url, "SMENA_AMQP_URL": amqp_url, "SMENA_REDIS_URL": redis_url}
     status, out, err = finished(tmp_path, made, "--json", **given)
     assert status == 0, (out, err)
-    status, out, err = finished(tmp_path, made, "--json", **given)
-    assert (status, out) == (2, "")
-    assert "holds a run already" in err
+    with psycopg.connect(database_url) as connection:
+        assert connection.execute("SELECT id, state FROM smena.outbox").fetchall() == [("theirs", "pending")]
+        assert connection.execute("SELECT to_regnamespace('shop')").fetchone() == (None,)
+        kept = connection.execute("SELECT datname FROM pg_database WHERE starts_with(datname, 'smena_demo_')")
+        assert kept.fetchall() == []
     own = tmp_path / "smena" / "demo" / "services"
     assert [path.name for path in own.iterdir()] == ["lock"], "no service of its own was started"
 

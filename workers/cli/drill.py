@@ -67,8 +67,9 @@ def run(
 ) -> None:
     """Hold the named drills, or all, and judge each from the database.
 
-    They run on private services below SMENA_LOCAL_DIR, or on those whose addresses are given by --against or in the
-    environment; there a destructive drill is only held when it is named. Exit status: 0 all passed, 1 one did not,
+    They run on private services below SMENA_LOCAL_DIR, or on the servers whose addresses are given by --against or in
+    the environment: in a database made for them and with queues of their own, so a fleet that lives there is not met.
+    There a destructive drill is only held when it is named. Exit status: 0 all passed, 1 one did not,
     2 they could not be held, 128 and the signal when one ended them; they leave no process in any case.
     """
     named = (*names, *(only.split(",") if only else ()))
@@ -95,7 +96,7 @@ def _hold(
     wanted: Sequence[Drill], stage: Stage, *, controls: bool, seconds: float, keep: bool, quiet: bool
 ) -> list[Report]:
     reports: list[Report] = []
-    click.echo(f"services in {stage.services.root}; shortened: {_told(SHORTENED)}", err=True)
+    click.echo(f"{stage.place()}; shortened: {_told(SHORTENED)}", err=True)
     with Ending() as ending, stage.set(keep=keep):
         for one, control in _runs(wanted, controls=controls):
             reports.append(hold(one, stage, control, seconds, ending.look))

@@ -1,7 +1,8 @@
 """Where drills are held: one set of services for all of them, with the drills' own queues and tables.
 
-The services are private ones, in the folder ``drill`` below `SMENA_LOCAL_DIR`, empty at the start (`Venue`). To those
-whose addresses are given nothing destructive is done unless it is named. Leases and timeouts are shortened, so that a
+The services are private ones, in the folder ``drill`` below `SMENA_LOCAL_DIR`, empty at the start (`Venue`). On servers
+whose addresses are given it is a database and queues of their own, and nothing destructive is done there unless it is
+named. Leases and timeouts are shortened, so that a
 drill which waits for one takes seconds.
 """
 
@@ -77,14 +78,12 @@ class Stage(Venue):
         return load(env=self.environ()).database.libpq_url()
 
     def how_to_look(self) -> str:
-        """Say how to look at what was kept."""
-        here = f"SMENA_LOCAL_DIR={self.services.root} smena local"
+        """Say how to look at what was kept, and how to remove it."""
         return "\n".join(
             (
                 f"kept      {self.runs}  (each fleet's event log and standard error)",
                 f"database  {self.database_url}  (schemas drill and smena)",
-                f"look      {here} status",
-                f"end       {here} down",
+                *self.look_and_end("smena local status"),
             )
         )
 
