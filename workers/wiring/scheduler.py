@@ -10,6 +10,7 @@ from contextlib import ExitStack
 
 from smena.book import load_books
 from smena.clock import SYSTEM, Deadline
+from smena.guarantees.election.candidacy import leadership_of
 from smena.guarantees.election.figures import show
 from smena.guarantees.election.leadership import Leadership
 from smena.guarantees.solo import Solo
@@ -25,7 +26,6 @@ from workers.roles.janitor import Janitor
 from workers.roles.pulse import Pulse
 from workers.roles.timekeeper import Timekeeper
 from workers.wiring.duties import duties_of
-from workers.wiring.leadership import leadership_of
 from workers.wiring.role import Role, check_schema, live
 
 _CONNECTIONS = 4

@@ -1,12 +1,13 @@
-"""Build what a process stands for a leadership with, as the settings say where elections are held."""
+"""Stand for a leadership, in the fleet or in a program of one's own: as the settings say where elections are held."""
 
 from __future__ import annotations
 
 import socket
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Final
 
-from smena.clock import SYSTEM
+from smena.clock import SYSTEM, Deadline
 from smena.guarantees.election.advisory_lock import AdvisoryLockElection
 from smena.guarantees.election.contract import Election
 from smena.guarantees.election.kubernetes_seat import KubernetesElection
@@ -20,6 +21,23 @@ from smena.store.database import Database
 
 _CONNECTIONS: Final = 1
 """Of a database that is opened for the candidate alone; its session has one beside the pool."""
+
+_RESIGN_S: Final = 10.0
+
+
+@contextmanager
+def standing(duty: str, settings: Settings, database: Database) -> Iterator[Leadership]:
+    """Stand for a duty for the block, and resign at its end: whoever stands for the same one leads then.
+
+    ``database`` holds the terms, so it is the one that the leader writes to. Raises `Misconfigured` where no election
+    can be held.
+    """
+    with ExitStack() as ends:
+        leadership = leadership_of(settings, duty, database, f"{duty}-{socket.gethostname()}", ends)
+        leadership.check()
+        leadership.start()
+        ends.callback(lambda: leadership.stop(Deadline.within(_RESIGN_S, SYSTEM)))
+        yield leadership
 
 
 def leadership_of(settings: Settings, duty: str, database: Database, name: str, ends: ExitStack) -> Leadership:
