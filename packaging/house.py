@@ -111,10 +111,11 @@ def check(arguments: list[str]) -> int:
 
 
 def bench(arguments: list[str]) -> int:
-    """Install the peers first, which takes minutes: for a bench that there is."""
+    """Install the peers first, which takes minutes: only for a bench that is to run. Usage and help need none."""
     if arguments and not arguments[0].startswith("-") and arguments[0] not in BENCHES:
         raise Refused(f"there is no bench {arguments[0]!r}; there are {', '.join(BENCHES)}")
-    return _become(["-m", "benchmarks", *arguments], extra="bench")
+    runs = arguments and arguments[0] in BENCHES and "--help" not in arguments
+    return _become(["-m", "benchmarks", *arguments], extra="bench" if runs else "dev")
 
 
 def drill(arguments: list[str]) -> int:

@@ -3,6 +3,7 @@
 import importlib.util
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -97,9 +98,30 @@ def test_a_bench_that_is_not_there_is_told_before_its_peers_are_installed(
     assert house.main(["bench", "dance", "--json"]) == 2
     assert started == []
     assert capsys.readouterr().err.startswith("./run bench: there is no bench 'dance'; there are drain, ")
-    for words in (["--help"], ["drain", "--json"]):
-        house.main(["bench", *words])
-    assert len(started) == 2
+    house.main(["bench", "drain", "--json"])
+    assert len(started) == 1
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["drain", "--help"], ["--json", "drain"]])
+def test_a_call_that_runs_no_bench_asks_for_no_peers(
+    words: list[str], house: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    furnished: list[str] = []
+    monkeypatch.setattr(house, "_furnish", furnished.append)
+    monkeypatch.setattr(house.os, "execve", lambda *_command: None)
+    house.main(["bench", *words])
+    assert furnished == ["dev"]
+    house.main(["bench", "drain", "--json"])
+    assert furnished == ["dev", "bench"]
+
+
+@pytest.mark.parametrize(("words", "status"), [([], 2), (["drain", "--help"], 0)])
+def test_usage_and_help_of_the_benches_are_said_where_no_peer_is_installed(words: list[str], status: int) -> None:
+    hide = "import sys; sys.modules |= dict.fromkeys(['celery', 'taskiq', 'faststream'])"
+    program = [sys.executable, "-P", "-c", f"{hide}; from benchmarks.__main__ import run; run()", *words]
+    said = subprocess.run(program, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert said.returncode == status, said
+    assert "Usage: ./run bench" in said.stdout + said.stderr
 
 
 def test_the_house_knows_every_bench(house: ModuleType) -> None:
