@@ -319,6 +319,7 @@ def _change(session: Place, batch: int, state: str, states: tuple[str, ...], **v
     changed = of_these.values(state=state, **values)
     row = _execute(session, changed.returning(table.c.mode, table.c.queue, table.c.epoch, table.c.shards)).one_or_none()
     if row is None:
+        status(session, batch)
         raise NoBatch(batch=batch, wanted=" or ".join(states))
     return row
 

@@ -39,6 +39,17 @@ class HeldKey:
 
 
 @dataclass(frozen=True, slots=True)
+class Blocked:
+    """A queue with keys that only an operator lets go on, the longest blocked of them, and the jobs behind them."""
+
+    queue: str
+    keys: int
+    oldest: str
+    since: datetime
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
 class Blocking:
     """The job that blocks a key, as its dead letter would carry it."""
 
@@ -64,6 +75,11 @@ class HeldList:
         """Return how many keys wait."""
         with self._database.transaction() as connection:
             return connection.execute(sa.select(sa.func.count()).select_from(key_holds)).scalar_one()
+
+    def blocked(self) -> list[Blocked]:
+        """Return the queues in which keys are blocked by a dead job, and not let go yet."""
+        with self._database.transaction() as connection:
+            return [Blocked(**row._asdict()) for row in connection.execute(_BLOCKED_OF_QUEUES)]
 
     def left(self, queue: str) -> dict[str, int]:
         """Return what PostgreSQL holds of an ordered queue: keys that wait, jobs parked, outbox rows not sent."""
@@ -121,6 +137,25 @@ _SHOWN: Final = (
 )  # fmt: skip
 _KEYS: Final = sa.select(*(key_holds.c[name] for name in _SHOWN), _PARKED).order_by(key_holds.c.held_at)
 _THE_KEY: Final = sa.and_(key_holds.c.queue == sa.bindparam("queue_"), key_holds.c.key == sa.bindparam("key_"))
+_EACH_BLOCKED: Final = (
+    sa.select(key_holds.c.queue, key_holds.c.key, key_holds.c.held_at, _PARKED)
+    .where(key_holds.c.why == "blocked", sa.not_(key_holds.c.released))
+    .subquery()
+)
+_OLDEST_FIRST: Final = pg.aggregate_order_by(_EACH_BLOCKED.c.key, _EACH_BLOCKED.c.held_at, _EACH_BLOCKED.c.key)
+_BLOCKED_OF_QUEUES: Final = (
+    sa.select(
+        _EACH_BLOCKED.c.queue,
+        sa.func.count().label("keys"),
+        sa.func.array_agg(_OLDEST_FIRST)[1].label("oldest"),
+        sa.func.min(_EACH_BLOCKED.c.held_at).label("since"),
+        sa.cast(sa.func.sum(sa.func.greatest(_EACH_BLOCKED.c.parked - 1, 0)), sa.BigInteger).label("waiting"),
+    )
+    .group_by(_EACH_BLOCKED.c.queue)
+    .order_by(_EACH_BLOCKED.c.queue)
+)
+"""The first row of a blocked key is the job that blocks it."""
+
 _RELEASE: Final = sa.update(key_holds).where(_THE_KEY).values(released=True, due_at=sa.func.now())
 _BLOCKED: Final = (
     sa.select(key_holds).where(_THE_KEY, key_holds.c.why == "blocked", sa.not_(key_holds.c.released)).with_for_update()

@@ -5,7 +5,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
+
+from smena.settings.key import PREFIX
+
+
+_NEAR: Final = 0.75
+"""So like are a name and its misspelling, without the prefix that all have; a word in common is not enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,7 @@ def warning(key: str, text: str) -> Finding:
 
 def unknown(key: str, known: Iterable[str], where: str) -> Finding:
     """Return the error for a name that no setting has, with the nearest one that exists."""
-    near = difflib.get_close_matches(key, list(known), n=1, cutoff=0.6)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    names = {name.removeprefix(PREFIX): name for name in known}
+    near = difflib.get_close_matches(key.removeprefix(PREFIX), names, n=1, cutoff=_NEAR)
+    hint = f"; did you mean {names[near[0]]}?" if near else ""
     return error(key, f"no such setting ({where}){hint}")

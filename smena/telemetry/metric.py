@@ -81,6 +81,9 @@ PARTITION_LOSSES: Final = Metric(
     "Partitions whose lease ended under their owner: lapsed, taken, failed, stopped.",
 )
 HELD_KEYS: Final = Metric("smena_held_keys", "gauge", ("queue",), "Keys of ordered queues that wait for a job.")
+BLOCKED_KEYS: Final = Metric(
+    "smena_blocked_keys", "gauge", ("queue",), "Held keys of ordered queues that only an operator lets go on."
+)
 HOT_KEYS: Final = Metric("smena_hot_keys", "gauge", ("queue",), "Keys that crowd the others of their partition.")
 PARKED_JOBS: Final = Metric("smena_parked_jobs", "gauge", ("queue",), "Jobs that wait in rows behind held keys.")
 OUTBOX_SENT: Final = Metric("smena_outbox_sent_total", "counter", (), "Outbox rows confirmed by the broker.")

@@ -150,6 +150,37 @@ def test_partitions_of_a_group_are_left_to_what_is_said_of_the_group(
     assert complaints("--management", management) == []
 
 
+def hold(database_url: str, key: str, why: str, jobs: int, *, ago_s: int, released: bool = False) -> None:
+    with psycopg.connect(database_url) as connection:
+        connection.execute(
+            "INSERT INTO smena.key_holds (queue, key, partition, why, reason, job_id, actor, attempt, held_at, released)"
+            " VALUES ('stock', %(key)s, 1, %(why)s, 'bad', %(key)s || '-1', 'a.b', 1,"
+            " now() - %(ago_s)s * interval '1 s', %(released)s)",
+            {"key": key, "why": why, "ago_s": ago_s, "released": released},
+        )
+        connection.execute(
+            "INSERT INTO smena.key_parked (queue, partition, key, job_id, actor, attempt, snoozes, body, properties)"
+            " SELECT 'stock', 1, %(key)s, %(key)s || '-' || n, 'a.b', 1, 0, '', '{}'"
+            " FROM generate_series(1, %(jobs)s) AS n",
+            {"key": key, "jobs": jobs},
+        )
+
+
+def test_keys_that_a_dead_job_blocks_are_told_of_with_the_oldest_and_what_waits(database_url: str) -> None:
+    hold(database_url, "retries", "retry", 9, ago_s=900)
+    hold(database_url, "goes on", "blocked", 2, ago_s=800, released=True)
+    assert run().stdout == WELL
+    hold(database_url, "S 3", "blocked", 4, ago_s=600)
+    (told,) = complaints()
+    assert (told["about"], "stock: 1 key is blocked by a dead job, S 3 since 20" in told["found"]) == ("blocked keys", True)
+    assert told["found"].endswith("Z; 3 jobs wait behind")
+    assert "`smena partition release stock 'S 3'` tries the job again" in told["do"]
+    hold(database_url, "A", "blocked", 2, ago_s=60)
+    (told,) = complaints()
+    assert "stock: 2 keys are blocked by a dead job, the longest S 3 since 20" in told["found"]
+    assert told["found"].endswith("Z; 4 jobs wait behind")
+
+
 INSERT = (
     "INSERT INTO smena.outbox (id, actor, queue, body, properties, due_at, state, lease_until, sent_at, error)"
     " VALUES (%(id)s, 'payments.charge', 'payments', '', '{}', now() - %(age)s * interval '1 s', %(state)s,"

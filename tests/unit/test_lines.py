@@ -50,6 +50,16 @@ def test_a_held_key_takes_all_that_follows_into_rows_and_other_keys_go_on() -> N
     assert lines.arrive(other) is other
 
 
+def test_a_key_that_waits_for_a_time_is_not_blocked_and_one_that_waits_for_an_operator_is() -> None:
+    lines = Lines()
+    lines.load([Waiting("retries", 5.0), Waiting("blocked", None)], now_s=0.0)
+    assert (lines.count_held(), lines.count_blocked()) == (2, 1)
+    lines.due(5.0)  # the first row of the other is being read
+    assert lines.count_blocked() == 1
+    lines.release("blocked", 6.0)
+    assert (lines.count_held(), lines.count_blocked()) == (2, 0)
+
+
 def test_what_waits_is_handed_over_in_the_order_of_each_key_and_what_runs_is_not() -> None:
     lines = Lines()
     items = [lent(key, number) for number in (1, 2, 3) for key in "ab"]

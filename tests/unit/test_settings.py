@@ -113,6 +113,13 @@ def test_an_unknown_variable_refuses_to_boot_with_a_suggestion(variable: str, me
         load(env={variable: "x"})
 
 
+@pytest.mark.parametrize("variable", ["SMENA_WRKER_X", "SMENA_WORKER_X", "SMENA_AMQP_NOTHING", "SMENA_Q"])
+def test_a_variable_that_is_like_no_setting_as_a_whole_gets_no_suggestion(variable: str) -> None:
+    with pytest.raises(Misconfigured, match=variable) as refusal:
+        load(env={variable: "x"})
+    assert "did you mean" not in str(refusal.value)
+
+
 def test_an_unknown_key_in_the_file_refuses_to_boot_with_a_suggestion() -> None:
     written("[worker]\nthread = 3\n[profile.prodction.worker]\nthreads = 3\n")
     with pytest.raises(Misconfigured) as refusal:

@@ -15,8 +15,10 @@ from smena.errors import SmenaError
 from smena.records.old_transactions import Holder, holders
 from smena.settings import Settings, load
 from smena.store.database import Database
+from workers.cli.blocked_keys import blocked_keys
 from workers.cli.complaint import Complaint
 from workers.cli.neglected_partitions import neglected_partitions
+from workers.cli.terminal import say
 from workers.cli.unfired_schedules import unfired_schedules
 from workers.cli.unsent_rows import unsent_rows
 from workers.cli.unserved_queues import unserved_queues
@@ -38,9 +40,9 @@ from workers.wiring.user_path import open_user_path
 def doctor(context: click.Context, old_s: float, management: str | None, as_json: bool) -> None:
     """Look for what makes a fleet slow or stuck without an error: open transactions, work that nobody does.
 
-    It looks at open transactions, batches, outbox rows, schedules, partitions, and at queues with messages and no
-    consumer: those of the loaded books and `worker.queues`, and, where the management API answers, all others of the
-    prefix.
+    It looks at open transactions, batches, outbox rows, schedules, blocked keys, partitions, and at queues with
+    messages and no consumer: those of the loaded books and `worker.queues`, and, where the management API answers, all
+    others of the prefix.
 
     Ends with 1 if there is something to do.
     """
@@ -60,8 +62,8 @@ def doctor(context: click.Context, old_s: float, management: str | None, as_json
 
 def _echo(complaints: list[Complaint]) -> None:
     for one in complaints:
-        click.echo(f"{one.about}: {one.found}")
-        click.echo(f"    {one.do}")
+        say(f"{one.about}: {one.found}")
+        say(f"    {one.do}")
     click.echo(f"{len(complaints)} to look at" if complaints else "nothing to complain of")
 
 
@@ -73,6 +75,7 @@ def _complaints(database: Database, settings: Settings, old_s: float, management
     yield from (_stuck(one) for one in stuck)
     yield from unsent_rows(database, settings)
     yield from unfired_schedules(database, settings)
+    yield from blocked_keys(database)
     try:
         yield from neglected_partitions(database, settings)
         yield from unserved_queues(database, settings, management)

@@ -14,7 +14,14 @@ from smena.lifecycle import Service
 from smena.records.held_keys import HeldKeys
 from smena.settings import Settings
 from smena.store.database import Database
-from smena.telemetry.metric import HELD_KEYS, HOT_KEYS, PARKED_JOBS, PARTITIONS_OWNED, STALE_SETTLES
+from smena.telemetry.metric import (
+    BLOCKED_KEYS,
+    HELD_KEYS,
+    HOT_KEYS,
+    PARKED_JOBS,
+    PARTITIONS_OWNED,
+    STALE_SETTLES,
+)
 from smena.telemetry.tally import Board
 from workers.broker.partition_consumer import PartitionConsumer
 from workers.execution.intake import snoozes_within
@@ -101,6 +108,7 @@ def build(
     board.gauge(PARTITIONS_OWNED, lambda: {queue: float(len(held.owned())) for queue, held in leases.items()})
     board.counter(STALE_SETTLES, lambda: {"": consumer.dropped()})
     board.gauge(HELD_KEYS, ordered.held)
+    board.gauge(BLOCKED_KEYS, ordered.blocked)
     board.gauge(PARKED_JOBS, ordered.parked)
     board.gauge(HOT_KEYS, keeper.hot_keys)
     return Parts(connection, keeper, ordered)

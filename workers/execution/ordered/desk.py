@@ -301,6 +301,11 @@ class Desk:
         with self._lock:
             return self._lines.count_held(), self._parked, self._lines.crowded(crowd)
 
+    def blocked(self) -> int:
+        """Return how many keys only an operator lets go on."""
+        with self._lock:
+            return self._lines.count_blocked()
+
     def waiting(self) -> int:
         """Return how many jobs in hand have not started."""
         with self._lock:

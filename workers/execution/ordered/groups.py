@@ -156,6 +156,10 @@ class Ordered:
         """Return how many keys of each queue are held."""
         return self._sum(lambda desk: desk.look(1)[0])
 
+    def blocked(self) -> Mapping[str, float]:
+        """Return how many of each queue's held keys only an operator lets go on."""
+        return self._sum(lambda desk: desk.blocked())
+
     def parked(self) -> Mapping[str, float]:
         """Return how many jobs of each queue are parked."""
         return self._sum(lambda desk: desk.look(1)[1])

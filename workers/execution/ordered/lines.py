@@ -37,6 +37,11 @@ class Line:
         """Say whether nothing is known of the key."""
         return self.running is None and not self.waiting and not self.is_held
 
+    @property
+    def is_blocked(self) -> bool:
+        """Say whether its first row waits, and for no time."""
+        return self.is_held and self.due_s == NEVER and self.running is None and not self.is_looking
+
 
 class Lines:
     """All keys of a partition of which anything is in hand.
@@ -212,6 +217,10 @@ class Lines:
     def count_held(self) -> int:
         """Return how many keys are held."""
         return sum(line.is_held for line in self._lines.values())
+
+    def count_blocked(self) -> int:
+        """Return how many keys are held and do not go on by themselves."""
+        return sum(line.is_blocked for line in self._lines.values())
 
     def crowded(self, most: int) -> dict[str, int]:
         """Return the keys with at least so many jobs in hand that wait, and how many."""
