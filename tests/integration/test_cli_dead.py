@@ -82,6 +82,7 @@ def test_a_person_reads_the_traceback_from_the_actor_on_and_a_program_the_whole(
     assert told("show", "three")[0]["traceback"] == HEAD + HOUSE + OWN
     shown = CliRunner().invoke(main, ["dead", "show", "three"]).stdout
     assert HEAD + OWN in shown
+    assert "died         2026-01-02 00:00:00Z\n" in shown
 
 
 def test_text_of_a_foreign_message_cannot_steer_a_terminal_nor_forge_a_line(database_url: str) -> None:

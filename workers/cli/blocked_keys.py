@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from smena.records.held_list import Blocked, HeldList
 from smena.store.database import Database
 from workers.cli.complaint import Complaint
-from workers.cli.moment import told
+from workers.cli.moment import utc
 
 
 def blocked_keys(database: Database) -> Iterator[Complaint]:
@@ -24,7 +24,7 @@ def _found(one: Blocked) -> str:
     keys = "1 key is" if one.keys == 1 else f"{one.keys} keys are"
     jobs = "1 job waits" if one.waiting == 1 else f"{one.waiting} jobs wait"
     which = "" if one.keys == 1 else "the longest "
-    return f"{one.queue}: {keys} blocked by a dead job, {which}{one.oldest} since {told(one.since)}; {jobs} behind"
+    return f"{one.queue}: {keys} blocked by a dead job, {which}{one.oldest} since {utc(one.since)}; {jobs} behind"
 
 
 def _way(one: Blocked) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from smena.records.dead_letters import DeadLetters, StoredLetter
 from smena.settings import Settings, load
 from smena.store.database import Database
 from workers.broker.depths import depths_once
+from workers.cli.moment import readable, utc
 from workers.cli.own_frames import from_the_actor_on
 from workers.cli.terminal import say, say_lines
 from workers.wiring.user_path import open_user_path
@@ -49,7 +50,7 @@ def list_letters(limit: int, as_json: bool, **wanted: str | None) -> None:
     lying = _in_queues(settings)
     if as_json:
         told = {"letters": [_facts(stored) for stored in found], "in_rows": counted, "in_queues": lying}
-        click.echo(json.dumps(told))
+        click.echo(_json(told))
         return
     for stored in found:
         say(_line(stored))
@@ -77,7 +78,7 @@ def show(which: str, body: bool, as_json: bool) -> None:
         raise click.ClickException(f"no dead letter {which}")
     if as_json:
         bodies = [{"body": _body(one)} if body else {} for one in stored]
-        click.echo(json.dumps([_whole(one) | text for one, text in zip(stored, bodies, strict=True)]))
+        click.echo(_json([_whole(one) | text for one, text in zip(stored, bodies, strict=True)]))
         return
     for one in stored:
         _echo_letter(one, with_body=body)
@@ -93,10 +94,10 @@ def digest(days: float, as_json: bool) -> None:
     """
     found = _kinds(_settings(), timedelta(days=days))
     if as_json:
-        click.echo(json.dumps([asdict(kind) | {"oldest_at": kind.oldest_at.isoformat()} for kind in found]))
+        click.echo(_json([asdict(kind) for kind in found]))
         return
     for kind in found:
-        ages = f"{kind.came:>7} came{kind.open:>9} open  oldest {kind.oldest_at:%Y-%m-%d %H:%M:%S}"
+        ages = f"{kind.came:>7} came{kind.open:>9} open  oldest {utc(kind.oldest_at)}"
         say(f"{ages}  {kind.queue:<20}{kind.actor or '(not decodable)':<24}{kind.reason}")
     if not found:
         click.echo("no dead letters in rows")
@@ -143,9 +144,9 @@ def _facts(stored: StoredLetter) -> dict[str, Any]:
         "reason": letter.reason,
         "error": letter.error_class,
         "text": letter.error_text,
-        "died": letter.died_at.isoformat(),
-        "first_sent": letter.first_enqueued_at and letter.first_enqueued_at.isoformat(),
-        "archived": stored.archived_at.isoformat(),
+        "died": letter.died_at,
+        "first_sent": letter.first_enqueued_at,
+        "archived": stored.archived_at,
         "queue": letter.queue,
         "source": letter.source,
         "worker": letter.worker,
@@ -154,6 +155,10 @@ def _facts(stored: StoredLetter) -> dict[str, Any]:
         "fingerprint": letter.fingerprint,
         "body_bytes": len(letter.body),
     }
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, default=datetime.isoformat)
 
 
 def _whole(stored: StoredLetter) -> dict[str, Any]:
@@ -166,7 +171,7 @@ def _body(stored: StoredLetter) -> str:
 
 def _echo_letter(stored: StoredLetter, *, with_body: bool) -> None:
     for name, value in _facts(stored).items():
-        say(f"{name.replace('_', ' '):<13}{'' if value is None else value}".rstrip())
+        say(f"{name.replace('_', ' '):<13}{readable(value)}".rstrip())
     if stored.letter.traceback:
         say_lines(from_the_actor_on(stored.letter.traceback))
     if with_body:
@@ -176,7 +181,7 @@ def _echo_letter(stored: StoredLetter, *, with_body: bool) -> None:
 
 def _line(stored: StoredLetter) -> str:
     letter = stored.letter
-    died = f"{letter.died_at:%Y-%m-%d %H:%M:%S}"
+    died = utc(letter.died_at)
     actor = letter.actor or "(not decodable)"
     return f"{stored.id:>8}  {died}  {actor:<24}{letter.reason:<22}attempt {letter.attempt:<4}{letter.job_id}"
 

@@ -14,6 +14,7 @@ from smena.records.strike import Start, Strike
 from smena.records.strikes import Strikes
 from smena.settings import load
 from smena.store.database import Database
+from workers.cli.moment import utc
 from workers.cli.terminal import say
 
 _REASON = "crashed"
@@ -50,7 +51,7 @@ def evidence(job: str, as_json: bool) -> None:
 
 
 def _echo_strike(strike: Strike) -> None:
-    at = "" if strike.struck_at is None else f"{strike.struck_at:%Y-%m-%d %H:%M:%S}  "
+    at = "" if strike.struck_at is None else f"{utc(strike.struck_at)}  "
     say(f"{at}attempt {strike.attempt} in {strike.worker}@{strike.host}: {_in_words(strike)}")
     for title, text in (("where its thread was", strike.stack), ("last lines of the log", strike.lines)):
         if text:
@@ -70,7 +71,7 @@ def _in_words(strike: Strike) -> str:
     if strike.peak_mib is not None:
         known.append(f"peak memory {strike.peak_mib} MiB")
     if strike.cleared_at is not None:
-        known.append(f"cleared {strike.cleared_at:%Y-%m-%d %H:%M:%S}")
+        known.append(f"cleared {utc(strike.cleared_at)}")
     return ", ".join(known)
 
 

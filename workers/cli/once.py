@@ -12,6 +12,7 @@ from smena.errors import SmenaError
 from smena.schedules.errands import Declared, Errands, NoSuchErrand, errands_of
 from smena.settings import load
 from smena.store.database import Database
+from workers.cli.moment import utc
 from workers.wiring.user_path import open_user_path
 
 
@@ -37,7 +38,7 @@ def _list(errands: Errands, declared: list[Declared]) -> None:
         runs = errands.runs(one)
         newest = runs[0] if runs else None
         standing = "not started" if newest is None else newest.ending or "runs"
-        when = "" if newest is None or newest.fired_at is None else f"{newest.fired_at:%Y-%m-%d %H:%M:%S}Z"
+        when = "" if newest is None or newest.fired_at is None else utc(newest.fired_at)
         job = "" if newest is None else newest.tick.job_id
         click.echo(f"{one.key:<32}{standing:<13}{len(runs)} run(s)  {when}  {one.actor.name}  {job}".rstrip())
     if not declared:

@@ -12,6 +12,7 @@ from smena.errors import SmenaError
 from smena.outbox.shelf import UNSENT, Shelf
 from smena.settings import load
 from smena.store.database import Database
+from workers.cli.moment import readable, utc
 from workers.cli.terminal import say
 
 _STATES = {"parked": ("parked",), "pending": ("pending",), "sent": ("sent",), "unsent": UNSENT}
@@ -31,7 +32,7 @@ def list_rows(state: str, limit: int) -> None:
         counted = shelf.counts()
         rows = shelf.entries(_STATES[state], limit)
     for row in rows:
-        due = f"{row.due_at:%Y-%m-%d %H:%M:%S}"
+        due = utc(row.due_at)
         say(f"{row.id}  {row.state:<8}{row.queue:<16}{row.actor:<24}{due}  {row.error or ''}".rstrip())
     click.echo(f"{counted['pending']} pending, {counted['parked']} parked")
 
@@ -46,7 +47,7 @@ def show(job_id: str) -> None:
         raise click.ClickException(f"no outbox row for job {job_id}; rows that were sent are deleted in time")
     for row in rows:
         for name, value in asdict(row).items():
-            say(f"{name:<14}{'' if value is None else value}")
+            say(f"{name:<14}{readable(value)}")
         click.echo()
 
 

@@ -23,6 +23,7 @@ from smena.timetable import Misfire, Overlap, read
 from smena.timetable.listing import coming
 from smena.timetable.misfire import CAP, COUNTED
 from workers.cli import shipped
+from workers.cli.moment import utc
 from workers.wiring.user_path import open_user_path
 
 _ON_TIME_S: Final = 5.0
@@ -64,7 +65,7 @@ def show_next(name: str, count: int) -> None:
         kept = hand.one(name)
         for one in coming(read(kept.wanted.spec), datetime.now(UTC), count):
             local = f"{one.local:%a %Y-%m-%d %H:%M:%S %z}"
-            click.echo(f"{one.at:%Y-%m-%d %H:%M:%S}Z  {local}  {one.mark}".rstrip())
+            click.echo(f"{utc(one.at)}  {local}  {one.mark}".rstrip())
 
 
 @schedule.command()
@@ -75,7 +76,7 @@ def history(name: str, limit: int) -> None:
     with _hand() as hand:
         kept = hand.history(name, limit)
     for one in kept:
-        click.echo(f"{one.tick.at:%Y-%m-%d %H:%M:%S}Z  {_fate(one)}")
+        click.echo(f"{utc(one.tick.at)}  {_fate(one)}")
     if not kept:
         click.echo(f"no tick of {name} yet")
 
@@ -198,7 +199,7 @@ def _next_of(kept: Kept) -> str:
 
 
 def _time(at: datetime | None) -> str:
-    return "never" if at is None else f"{at:%Y-%m-%d %H:%M:%S}Z"
+    return "never" if at is None else utc(at)
 
 
 def _fate(kept: KeptTick) -> str:

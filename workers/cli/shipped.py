@@ -11,6 +11,7 @@ import click
 from smena.settings import load
 from smena.store.database import Database
 from smena.timetable.interval import Every
+from workers.cli.moment import utc
 from workers.roles import dead_digest
 from workers.roles.janitor import BATCH, PREFIX, REST_S, Duty
 from workers.wiring.duties import duties_of
@@ -51,7 +52,7 @@ def run(name: str) -> int:
 
 def _line(duty: Duty) -> str:
     rule = Every(timedelta(seconds=duty.every_s or REST_S))
-    when = "always" if duty.every_s is None else f"{rule.after(datetime.now(UTC)):%Y-%m-%d %H:%M:%S}Z"
+    when = "always" if duty.every_s is None else utc(rule.after(datetime.now(UTC)))
     return f"{duty.name:<28}{when:<22}{rule.spec:<36}the fleet's own: {duty.about}"
 
 
