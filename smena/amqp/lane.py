@@ -44,8 +44,9 @@ from smena.telemetry import events
 class Lane:
     """The way of all messages of a publisher."""
 
-    def __init__(self, connection: Connection, prefix: str, clock: Clock) -> None:
+    def __init__(self, connection: Connection, prefix: str, clock: Clock, attended_within_s: float = 0.0) -> None:
         self._connection = connection
+        self._attended_within_s = attended_within_s
         self._clock = clock
         self._declarer = Declarer(connection, prefix)
         self._sending = threading.Lock()
@@ -196,10 +197,23 @@ class Lane:
             self._settle(pending, error)
 
     def _tell_if_unattended(self, queue: str) -> None:
-        """Tell once, at the first use: after a restart of the broker consumers may only be slower than we are."""
+        """Tell once, of the first use: after a restart of the broker consumers may only be slower than we are."""
         if queue not in self._used and self._declarer.is_unattended(queue):
-            events.emit(events.QUEUE_UNATTENDED, queue=queue)
+            if self._attended_within_s:
+                self._look_later(queue)
+            else:
+                events.emit(events.QUEUE_UNATTENDED, queue=queue)
         self._used.add(queue)
+
+    def _look_later(self, queue: str) -> None:
+        look_again = partial(self._declarer.look_again, queue, partial(self._looked_again, queue))
+        self._connection.thread.loop.call_later(self._attended_within_s, look_again)
+
+    def _looked_again(self, queue: str, error: SmenaError | None) -> None:
+        if error is not None:
+            self._look_later(queue)
+        elif self._declarer.is_unattended(queue):
+            events.emit(events.QUEUE_UNATTENDED, queue=queue)
 
     def _head(self, channel: int, pending: Pending) -> bytes:
         outgoing = pending.outgoing

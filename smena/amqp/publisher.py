@@ -44,14 +44,17 @@ _CHUNK: Final = 200
 
 
 class Publisher:
-    """Publish on one connection. A service; belongs to the process that made it (not to its forks)."""
+    """Publish on one connection. A service; belongs to the process that made it (not to its forks).
 
-    def __init__(self, connection: Connection, settings: Amqp, clock: Clock) -> None:
+    Of a queue from which nobody takes it tells if that is so for ``attended_within_s`` from its first use.
+    """
+
+    def __init__(self, connection: Connection, settings: Amqp, clock: Clock, *, attended_within_s: float = 0.0) -> None:
         self.name = "publisher"
         self._connection = connection
         self._settings = settings
         self._clock = clock
-        self._lane = Lane(connection, settings.prefix, clock)
+        self._lane = Lane(connection, settings.prefix, clock, attended_within_s)
         self._window = Window(settings.publish_window, _window_bytes(settings), clock)
         self._pid = os.getpid()
 

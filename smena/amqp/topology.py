@@ -58,6 +58,10 @@ class Declarer:
         """Say whether nobody took from the queue when it was declared."""
         return work_queue(self._prefix, queue) in self._unattended
 
+    def look_again(self, queue: str, done: Done) -> None:
+        """Declare the queue once more, for `is_unattended`; ``done`` is called like that of `ensure`."""
+        self.ensure((queue, "again"), arguments.work_queue(self._prefix, queue), done)
+
     def forget(self, queue: str) -> None:
         """Declare the queue again before its next use: it seems to be gone."""
         self._done.difference_update({(queue, False), (queue, True), "delays"})

@@ -28,6 +28,9 @@ from workers.wiring.role import Role, check_schema, live, unreachable
 _CONNECTIONS = 3
 """Of the pool: relay and pulse use one each; the doorbell and the partitions have their own beside it, one and two."""
 
+_ATTENDED_WITHIN_S = 15.0
+"""Workers that start beside the relay subscribe within that; a queue without any for longer may be mistyped."""
+
 
 def run(settings: Settings, child: Child) -> int:
     """Be a relay until a drain is asked for and done; return the exit code."""
@@ -46,7 +49,7 @@ def _role(settings: Settings, name: str, database: Database, board: Board) -> Ro
     _check_lease(settings)
     link = LinkThread()
     publishing = Connection(link, settings.amqp, f"{name} publish")
-    publisher = Publisher(publishing, settings.amqp, SYSTEM)
+    publisher = Publisher(publishing, settings.amqp, SYSTEM, attended_within_s=_ATTENDED_WITHIN_S)
     board.gauge(metric.POOL_WAIT, database.waits)
     board.counter(metric.PUBLISHED, publisher.results)
     pulse = Pulse(database.ping, SYSTEM)

@@ -16,6 +16,7 @@ from smena.amqp.deadletter import Death
 from smena.amqp.outgoing import Outgoing
 from smena.amqp.properties import Properties
 from smena.amqp.publisher import Publisher
+from smena.clock import SYSTEM
 from smena.errors import (
     BrokerBlocked,
     BrokerLost,
@@ -65,13 +66,38 @@ def test_the_first_message_to_a_queue_without_consumers_is_told_once(
     assert told == [{"queue": queue}]
 
 
+def test_a_queue_that_is_attended_soon_is_not_told_of_by_who_gives_it_time(
+    link: Link, settings: Settle, broker: Broker, queue: str
+) -> None:
+    told: list[dict[str, Any]] = []
+    stop_listening = events.subscribe(lambda one: told.append(dict(one.fields)), only=[events.QUEUE_UNATTENDED])
+    attended, mistyped, subscribed = queue, f"{queue}-mistyped", threading.Event()
+    publisher = Publisher(link.connection(settings(), "publish"), settings(), SYSTEM, attended_within_s=2.0)
+    publisher.start()
+    publisher.send(a_job(attended))
+    link.thread.post(subscribed.wait)  # no timer is due before
+    broker.channel().basic_consume(names.work_queue("test", attended), lambda *_: None)
+    subscribed.set()
+    publisher.send(a_job(mistyped))
+    publisher.send(a_job(mistyped))
+    eventually(lambda: bool(told))
+    stop_listening()
+    assert told == [{"queue": mistyped}]
+
+
 def test_a_message_leaves_while_the_link_thread_is_busy(
     link: Link, settings: Settle, broker: Broker, queue: str
 ) -> None:
-    publisher, let_go = link.publisher(settings()), threading.Event()
+    publisher, busy, let_go = link.publisher(settings()), threading.Event(), threading.Event()
     publisher.send(a_job(queue))
     outcomes: list[Any] = []
-    link.thread.post(let_go.wait)
+
+    def be_busy() -> None:
+        busy.set()
+        let_go.wait()
+
+    link.thread.post(be_busy)
+    assert busy.wait(PATIENCE_S)  # else it might read the answer first
     try:
         publisher.publish([publisher.outgoing_for(a_job(queue, 2))], outcomes.extend)
         eventually(lambda: broker.depth(names.work_queue("test", queue)) == 2)
