@@ -9,7 +9,6 @@ from typing import Final, Literal
 
 from smena.settings.key import PREFIX
 
-
 _NEAR: Final = 0.75
 """So like are a name and its misspelling, without the prefix that all have; a word in common is not enough."""
 

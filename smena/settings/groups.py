@@ -12,7 +12,17 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from smena.errors import Misconfigured
-from smena.settings.kinds import AmqpUrls, Bytes, DatabaseUrl, QueueNames, RedisUrl, Seconds, Unit, WholeSeconds
+from smena.settings.kinds import (
+    AmqpUrls,
+    Bytes,
+    DatabaseUrl,
+    ManagementUrl,
+    QueueNames,
+    RedisUrl,
+    Seconds,
+    Unit,
+    WholeSeconds,
+)
 
 DAY_S = 86_400
 MIB = 1024 * 1024
@@ -36,6 +46,9 @@ class Amqp(Group):
     urls: AmqpUrls = ()
     """Addresses of the broker's nodes, tried in turn; `SMENA_AMQP_URL` is the same setting. After a `?`: `ssl_options`,
     `channel_max`, `frame_max`; heartbeat and timeouts are settings here and those of the address do not count."""
+
+    management_url: ManagementUrl | None = None
+    """Address of RabbitMQ's management API, with its login; unset means the first node's host and login, port 15672."""
 
     prefix: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,40}$")] = "smena"
     """First word of every queue and exchange name."""

@@ -98,6 +98,14 @@ def _redis_url(value: SecretStr) -> SecretStr:
     return value
 
 
+def _management_url(value: SecretStr) -> SecretStr:
+    reads = "an address of RabbitMQ's management API reads http://user:password@host:15672"
+    parts = _parts(value.get_secret_value(), reads)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError(reads)
+    return value
+
+
 def _queue_name(name: str) -> str:
     if fault := fault_of(name):
         raise ValueError(fault)
@@ -118,5 +126,6 @@ QueueNames = Annotated[tuple[QueueName, ...], BeforeValidator(_split)]
 
 AmqpUrl = Annotated[SecretStr, AfterValidator(_amqp_url)]
 AmqpUrls = Annotated[tuple[AmqpUrl, ...], BeforeValidator(_split), SecretValues()]
+ManagementUrl = Annotated[SecretStr, AfterValidator(_management_url)]
 DatabaseUrl = Annotated[SecretStr, AfterValidator(_database_url)]
 RedisUrl = Annotated[SecretStr, AfterValidator(_redis_url)]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from smena.amqp.names import work_queue
 from smena.errors import Misconfigured
 from smena.settings.groups import Amqp
-from workers.broker.management import likely_management
+from workers.broker.management import address_of
 from workers.broker.policies import told_timeout_ms
 from workers.broker.topology_check import vhost_of
 
@@ -33,7 +33,7 @@ class Longest:
 def check(settings: Amqp, runs: Iterable[Longest], management: str | None = None) -> None:
     """Raise `Misconfigured` for the first actor whose limit is not below the broker's consumer timeout."""
     limited = [run for run in runs if run.hard_s < math.inf]
-    address = management or likely_management(settings.required_urls()[0])
+    address = management or address_of(settings)
     queues = {run.queue: work_queue(settings.prefix, run.queue) for run in limited}
     told = told_timeout_ms(address, vhost_of(settings), queues.values())
     for run in limited:

@@ -9,6 +9,8 @@ from base64 import b64encode
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit
 
+from smena.settings.groups import Amqp
+
 _API_S: Final = 2.0
 _PORT: Final = 15672
 
@@ -38,9 +40,11 @@ def queue_names(management: str, vhost: str) -> list[str] | None:
         return None
 
 
-def likely_management(url: str) -> str:
-    """Guess: the same host and login, at the port that the plugin takes by default."""
-    parts = urlsplit(url)
+def address_of(settings: Amqp) -> str:
+    """Return where the API is, with its login: by the setting, or a guess, host and login at the plugin's own port."""
+    if settings.management_url is not None:
+        return settings.management_url.get_secret_value()
+    parts = urlsplit(settings.required_urls()[0])
     login = f"{parts.username}:{parts.password}@" if parts.username else ""
     return f"http://{login}{parts.hostname}:{_PORT}"
 

@@ -24,7 +24,7 @@ from smena.clock import SYSTEM, Clock
 from smena.errors import BrokerLost, NoQueue, SmenaError, TopologyMismatch
 from smena.settings.groups import Amqp
 from workers.broker.asking import Asking
-from workers.broker.management import likely_management
+from workers.broker.management import address_of
 from workers.broker.policies import refused_policies
 from workers.broker.targets import Targets
 from workers.broker.visit import connected
@@ -63,7 +63,7 @@ def compare_once(
     with connected(settings, "topology", clock) as connection:
         differences = compare(connection, planned, settings.publish_timeout_s)
     names = {one.name for one in planned if isinstance(one, Queue)}
-    address = management or likely_management(settings.required_urls()[0])
+    address = management or address_of(settings)
     refused = refused_policies(address, vhost_of(settings), names)
     return differences + [Difference(name, "policy", complaint) for name, complaint in refused]
 

@@ -34,7 +34,7 @@ from workers.wiring.user_path import open_user_path
     show_default=True,
     help="Seconds from which on an open transaction is a complaint.",
 )
-@click.option("--management", metavar="URL", help="The management API (default: same host and login, port 15672).")
+@click.option("--management", metavar="URL", help="The management API (default: amqp.management_url).")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list of complaints: about, found, do.")
 @click.pass_context
 def doctor(context: click.Context, old_s: float, management: str | None, as_json: bool) -> None:

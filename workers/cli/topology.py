@@ -54,7 +54,7 @@ def declare(queues: tuple[str, ...], partitions: int | None) -> None:
 
 @topology.command()
 @click.argument("queues", nargs=-1, callback=_checked)
-@click.option("--management", metavar="URL", help="The management API (default: same host and login, port 15672).")
+@click.option("--management", metavar="URL", help="The management API (default: amqp.management_url).")
 def diff(queues: tuple[str, ...], management: str | None) -> None:
     """Compare what is declared with what is on the broker; exit status 1 when something differs.
 

@@ -32,6 +32,8 @@ VARIABLES: Final = {
     "valkey": "SMENA_REDIS_URL",
 }
 
+MANAGEMENT: Final = "SMENA_AMQP_MANAGEMENT_URL"
+
 
 @dataclass(frozen=True)
 class ServiceStatus:
@@ -123,7 +125,15 @@ class LocalServices:
 
     def env(self) -> dict[str, str]:
         """Return the addresses as settings in the environment; they hold once `up` has returned."""
-        return {variable: self.given.get(name) or self._service(name).url for name, variable in VARIABLES.items()}
+        addresses = {variable: self.given.get(name) or self._service(name).url for name, variable in VARIABLES.items()}
+        return addresses | self._management()
+
+    def _management(self) -> dict[str, str]:
+        """Return the address of our broker's management API, where it has one: its port is as free as all others."""
+        if "rabbitmq" in self.given or not self.rabbitmq.ready():
+            return {}
+        page = self.rabbitmq.pages().get("management")
+        return {} if page is None else {MANAGEMENT: page.replace("://", "://guest:guest@")}
 
     def _status(self, name: str) -> ServiceStatus:
         if name in self.given:
