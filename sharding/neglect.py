@@ -10,6 +10,8 @@ from typing import Any, Final, NamedTuple
 
 import psycopg
 
+from smena.keyspace import MOST_PARTITIONS
+
 _UNOWNED: Final = b"""
 SELECT * FROM (
     SELECT g.name, g.partitions,
@@ -31,19 +33,15 @@ ORDER BY g.name
 """
 """The last member plans without itself as it leaves, so that ``planned_at`` is also when a group was deserted."""
 
-_OUTGROWN: Final = b"""
-SELECT * FROM (
-    SELECT g.name, g.partitions,
-           (SELECT count(*) FROM smena.leases AS l WHERE starts_with(l.name, 'partition:' || g.name || ':')) AS once
-    FROM smena.partition_groups AS g
-) AS each WHERE once > partitions ORDER BY name
+_SIZES: Final = b"""
+SELECT g.name, g.partitions, greatest(g.partitions, (SELECT count(*) FROM smena.leases AS l
+                                                     WHERE starts_with(l.name, 'partition:' || g.name || ':')))
+FROM smena.partition_groups AS g ORDER BY g.name
 """
 """Leases are made for all partitions of a group, and stay where it comes to have fewer."""
-_LARGEST: Final = b"""
-SELECT g.name, greatest(g.partitions, (SELECT count(*) FROM smena.leases AS l
-                                       WHERE starts_with(l.name, 'partition:' || g.name || ':')))
-FROM smena.partition_groups AS g
-"""
+
+_USUAL: Final = 32
+"""What an actor that does not say has."""
 
 
 class Unowned(NamedTuple):
@@ -55,12 +53,17 @@ class Unowned(NamedTuple):
     members: int
 
 
-class Outgrown(NamedTuple):
-    """A group that has had more ``partitions`` once; nobody works what is sent to those it has no more."""
+class Size(NamedTuple):
+    """How many ``partitions`` a group has, and how many it had ``once`` where that was more."""
 
     group: str
     partitions: int
     once: int
+
+    @property
+    def looked_at(self) -> int:
+        """Return how far to look for partitions it has not, of senders that declare more: each look costs a channel."""
+        return min(MOST_PARTITIONS, max(_USUAL, 2 * self.once))
 
 
 class Deserted(NamedTuple):
@@ -80,11 +83,6 @@ def deserted(connection: psycopg.Connection[Any], silent_s: float) -> list[Deser
     return [Deserted(*row) for row in connection.execute(_DESERTED, {"silent_s": silent_s})]
 
 
-def outgrown(connection: psycopg.Connection[Any]) -> list[Outgrown]:
-    """Return the groups that had more partitions once than they have now."""
-    return [Outgrown(*row) for row in connection.execute(_OUTGROWN)]
-
-
-def largest(connection: psycopg.Connection[Any]) -> dict[str, int]:
-    """Return how many partitions each group has, or had where that was more."""
-    return dict(connection.execute(_LARGEST).fetchall())
+def sizes(connection: psycopg.Connection[Any]) -> dict[str, Size]:
+    """Return how many partitions each group has and had."""
+    return {name: Size(name, *counts) for name, *counts in connection.execute(_SIZES)}

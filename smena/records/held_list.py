@@ -87,9 +87,9 @@ class HeldList:
         is_ours = outbox.c.queue.startswith(f"{queue}.p", autoescape=True)
         with self._database.transaction() as connection:
             return {
-                "held keys": _count(connection, key_holds, key_holds.c.queue == queue),
-                "parked jobs": _count(connection, key_parked, key_parked.c.queue == queue),
-                "outbox rows": _count(connection, outbox, unsent, is_ours),
+                "held key": _count(connection, key_holds, key_holds.c.queue == queue),
+                "parked job": _count(connection, key_parked, key_parked.c.queue == queue),
+                "outbox row": _count(connection, outbox, unsent, is_ours),
             }
 
     def release(self, queue: str, key: str) -> bool:

@@ -54,7 +54,7 @@ def _settings(
 @pytest.fixture
 def management(services: LocalServices) -> str:
     """Give the management API of the broker, with a login."""
-    return services.rabbitmq.pages()["management"].replace("http://", "http://guest:guest@")
+    return services.env()["SMENA_AMQP_MANAGEMENT_URL"]
 
 
 def run(*arguments: str) -> Result:
@@ -110,13 +110,17 @@ def test_a_queue_between_two_consumers_is_none_of_its_business(
         assert run().stdout == WELL
 
 
-def test_a_mistyped_queue_is_found_where_the_management_api_answers(broker: BrokerView, management: str) -> None:
+def test_a_mistyped_queue_is_found_where_the_management_api_answers(
+    broker: BrokerView, management: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     broker.knows("paymentz")
     with smena.connect():
         smena.by_name("payments.charge", queue="paymentz").send(1)
     (told,) = complaints("--management", management)
     assert f"{broker.prefix}.paymentz holds 1 message" in told["found"]
     assert "no book that is loaded here has paymentz" in told["do"]
+    monkeypatch.setenv("SMENA_AMQP_MANAGEMENT_URL", management)  # as in a shell with the private services
+    assert complaints() == [told]
 
 
 def test_without_the_management_api_it_says_what_it_could_not_see(broker: BrokerView) -> None:
@@ -150,10 +154,26 @@ def test_partitions_of_a_group_are_left_to_what_is_said_of_the_group(
     assert complaints("--management", management) == []
 
 
+@pytest.mark.parametrize("partition", [7, 100])
+def test_a_sender_with_more_partitions_than_the_group_has_is_told_the_groups_number(
+    broker: BrokerView, database_url: str, management: str, partition: int
+) -> None:
+    place = names.address("stock", partition)
+    broker.knows("stock", place)
+    with psycopg.connect(database_url) as connection:
+        plans.begin(connection, "stock", 4)
+    queue = put(broker, place)
+    (told,) = complaints("--management", management)
+    assert told["about"] == "partitions"
+    assert told["found"] == f"stock has 4 partitions, and senders that declare more: nobody works 1 in {queue}"
+    assert told["do"].startswith("give all senders 4 ")
+
+
 def hold(database_url: str, key: str, why: str, jobs: int, *, ago_s: int, released: bool = False) -> None:
     with psycopg.connect(database_url) as connection:
         connection.execute(
-            "INSERT INTO smena.key_holds (queue, key, partition, why, reason, job_id, actor, attempt, held_at, released)"
+            "INSERT INTO smena.key_holds"
+            " (queue, key, partition, why, reason, job_id, actor, attempt, held_at, released)"
             " VALUES ('stock', %(key)s, 1, %(why)s, 'bad', %(key)s || '-1', 'a.b', 1,"
             " now() - %(ago_s)s * interval '1 s', %(released)s)",
             {"key": key, "why": why, "ago_s": ago_s, "released": released},
@@ -172,7 +192,10 @@ def test_keys_that_a_dead_job_blocks_are_told_of_with_the_oldest_and_what_waits(
     assert run().stdout == WELL
     hold(database_url, "S 3", "blocked", 4, ago_s=600)
     (told,) = complaints()
-    assert (told["about"], "stock: 1 key is blocked by a dead job, S 3 since 20" in told["found"]) == ("blocked keys", True)
+    assert (told["about"], "stock: 1 key is blocked by a dead job, S 3 since 20" in told["found"]) == (
+        "blocked keys",
+        True,
+    )
     assert told["found"].endswith("Z; 3 jobs wait behind")
     assert "`smena partition release stock 'S 3'` tries the job again" in told["do"]
     hold(database_url, "A", "blocked", 2, ago_s=60)

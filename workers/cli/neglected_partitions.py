@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from typing import Final
 
 from sharding import neglect
-from sharding.neglect import Deserted, Outgrown, Unowned
+from sharding.neglect import Deserted, Size, Unowned
 from smena.amqp import names
 from smena.settings import Settings
 from smena.store.database import Database
@@ -19,17 +19,17 @@ _LEASES: Final = 2
 
 
 def neglected_partitions(database: Database, settings: Settings) -> Iterator[Complaint]:
-    """Look into the groups' rows, and into the broker where a group has no member, or had more partitions once."""
+    """Look into the groups' rows, and into the broker: for partitions of no member, and beyond the last."""
     silent_s = _LEASES * settings.partitions.lease_s
     with closing(database.connect()) as session:
         unowned = neglect.unowned(session, silent_s)
         deserted = neglect.deserted(session, silent_s)
-        outgrown = neglect.outgrown(session)
+        sizes = neglect.sizes(session)
     yield from (_unowned(one) for one in unowned)
     if deserted:
         yield from _waiting(deserted, settings)
-    if outgrown:
-        yield from _stray(outgrown, settings)
+    if sizes:
+        yield from _stray(list(sizes.values()), settings)
 
 
 def _unowned(one: Unowned) -> Complaint:
@@ -60,21 +60,31 @@ def _waiting(deserted: list[Deserted], settings: Settings) -> Iterator[Complaint
             )
 
 
-def _stray(outgrown: list[Outgrown], settings: Settings) -> Iterator[Complaint]:
-    """Tell of messages in partitions that their group has no more."""
-    places = {one: _queues(one.group, range(one.partitions, one.once), settings.amqp.prefix) for one in outgrown}
+def _stray(sizes: list[Size], settings: Settings) -> Iterator[Complaint]:
+    """Tell of messages in partitions that their group has not."""
+    prefix = settings.amqp.prefix
+    places = {one: _queues(one.group, range(one.partitions, one.looked_at), prefix) for one in sizes}
     depths = depths_once(settings.amqp, [queue for queues in places.values() for queue in queues])
     for one, queues in places.items():
-        found = {queue: depths[queue] for queue in queues if depths.get(queue)}
+        found = {number: count for number, queue in enumerate(queues, one.partitions) if (count := depths.get(queue))}
         if found:
-            told = ", ".join(f"{count} in {queue}" for queue, count in found.items())
-            yield Complaint(
-                "partitions",
-                f"{one.group} has {one.partitions} partitions, and senders that declare more: nobody works {told}",
-                f"give all senders {one.partitions}; what lies there is worked when the group has {one.once} again: "
-                f"once the rest of {one.group} is empty, `smena partition resize {one.group} {one.once}`",
-            )
+            yield beyond(one, found, prefix)
 
 
-def _queues(group: str, partitions: range, prefix: str) -> list[str]:
+def beyond(one: Size, found: Mapping[int, int], prefix: str) -> Complaint:
+    """Return the complaint of messages, by partition, that senders put beyond the group's last."""
+    queues = _queues(one.group, found, prefix)
+    told = ", ".join(f"{count} in {queue}" for queue, count in zip(queues, found.values(), strict=True))
+    last = max(found)
+    number, example = (one.once, one.once) if last < one.once else (f"that of those senders, at least {last + 1}", "N")
+    return Complaint(
+        "partitions",
+        f"{one.group} has {one.partitions} partitions, and senders that declare more: nobody works {told}",
+        f"give all senders {one.partitions} (`partitions=` of the actor, or of `keyed`); what lies there is worked "
+        f"when the number of {one.group} is {number}: once the rest of it is empty, "
+        f"`smena partition resize {one.group} {example}`",
+    )
+
+
+def _queues(group: str, partitions: Iterable[int], prefix: str) -> list[str]:
     return [names.work_queue(prefix, names.address(group, number)) for number in partitions]

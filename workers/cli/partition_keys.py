@@ -12,6 +12,7 @@ import msgspec
 
 from sharding import neglect
 from sharding import resize as resizing
+from sharding.neglect import Size
 from smena.amqp import names
 from smena.amqp.properties import Properties
 from smena.clock import SYSTEM
@@ -22,6 +23,7 @@ from smena.records.held_list import Blocking, HeldKey, HeldList
 from smena.settings import Settings, load
 from smena.store.database import Database
 from workers.broker.depths import stands_once
+from workers.cli.moment import utc
 from workers.cli.terminal import say
 from workers.roles.letters import letter_of
 
@@ -76,8 +78,8 @@ def resize(queue: str, partitions: int) -> None:
     It changes nothing as long as anything is left, and says what. The way: stop what sends to the queue, let its
     workers empty it, stop them, run this, start workers and senders with the new number.
 
-    Messages of senders that still have a larger number, in partitions that there were once, do not stand in the way of
-    growing to where they are.
+    Messages of senders that have a larger number already, in partitions that are not there, do not stand in the way of
+    growing to that number; of growing to a smaller one they do.
     """
     settings = load()
     with _database(settings) as database, closing(database.connect()) as connection, connection:
@@ -87,14 +89,9 @@ def resize(queue: str, partitions: int) -> None:
         if partitions == was:
             click.echo(f"{queue} has {was} partitions already")
             return
-        once = [one.once for one in neglect.outgrown(connection) if one.group == queue]
-        bound = max(was, partitions, *once)
-        stray = range(was, partitions)  # nobody has worked what lies there: it becomes work
-        places = [names.address(queue, number) for number in range(bound) if number not in stray]
-        left = {name: count for name, count in _left(settings, database, queue, places).items() if count}
+        left = _left(settings, database, queue, _places(neglect.sizes(connection)[queue], partitions))
         if left:
-            told = ", ".join(f"{count} {name}" for name, count in left.items())
-            raise click.ClickException(f"{queue} keeps its {was} partitions, for there are {told}")
+            raise click.ClickException(f"{queue} keeps its {was} partitions, for something is left: {', '.join(left)}")
         if resizing.at_work(connection, queue, silent_s=settings.partitions.lease_s):
             raise click.ClickException(
                 f"{queue} keeps its {was} partitions, for workers work it, or did a moment ago: stop them first"
@@ -103,21 +100,35 @@ def resize(queue: str, partitions: int) -> None:
     click.echo(f"{queue} has {partitions} partitions, and had {was}; start workers and senders that declare them")
 
 
-def _left(settings: Settings, database: Database, queue: str, places: Sequence[str]) -> dict[str, int]:
-    """Return what is still in the queue, in these places of the broker or in a table."""
-    stands = stands_once(
-        settings.amqp, [names.work_queue(settings.amqp.prefix, one) for one in (queue, *places)]
-    ).values()
-    return {
-        "messages": sum(stand.ready for stand in stands),
-        "consumers": sum(stand.consumers for stand in stands),  # a worker that is frozen has messages in hand
-        **HeldList(database).left(queue),
-    }
+def _places(size: Size, partitions: int) -> list[str]:
+    """Return where nothing may lie: all partitions but those that it gains, where what nobody has worked becomes work.
+
+    Beyond the new number too: whoever put something there declares another number, and so what it put into those that
+    the group gains would not lie where its keys belong.
+    """
+    gained = range(size.partitions, partitions)
+    looked_at = Size(size.group, size.partitions, max(size.once, partitions)).looked_at
+    return [size.group, *(names.address(size.group, number) for number in range(looked_at) if number not in gained)]
+
+
+def _left(settings: Settings, database: Database, queue: str, places: Sequence[str]) -> list[str]:
+    """Say what is still in the queue, in these places of the broker or in a table; consumers may have some in hand."""
+    stands = stands_once(settings.amqp, [names.work_queue(settings.amqp.prefix, one) for one in places])
+    rows = HeldList(database).left(queue)
+    return [
+        *(_counted(stand.ready, "message", f"in {name}") for name, stand in stands.items() if stand.ready),
+        *(_counted(stand.consumers, "consumer", f"of {name}") for name, stand in stands.items() if stand.consumers),
+        *(_counted(count, noun, f"of {queue}") for noun, count in rows.items() if count),
+    ]
+
+
+def _counted(count: int, noun: str, where: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'} {where}"
 
 
 def _line(key: HeldKey) -> str:
-    until = "until an operator says how it goes on" if key.due_at is None else f"until {key.due_at:%Y-%m-%d %H:%M:%S}"
-    since = f"since {key.held_at:%Y-%m-%d %H:%M:%S}"
+    until = "until an operator says how it goes on" if key.due_at is None else f"until {utc(key.due_at)}"
+    since = f"since {utc(key.held_at)}"
     return f"{key.queue}.p{key.partition:02d}  {key.key}  {key.why}  {since} {until}, {key.parked} job(s)"
 
 

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import click
 
 from sharding import neglect
+from sharding.neglect import Size
 from smena.amqp import names
 from smena.book import load_books
 from smena.errors import Misconfigured
@@ -25,6 +26,7 @@ from workers.broker import management as api
 from workers.broker.depths import stands_once
 from workers.broker.topology_check import vhost_of
 from workers.cli.complaint import Complaint
+from workers.cli.neglected_partitions import beyond
 
 _AGAIN_S: Final = 2.0
 """Consumers come and go when a prefetch changes or a fleet is reloaded: only who has none twice has none."""
@@ -44,9 +46,14 @@ def unserved_queues(database: Database, settings: Settings, management: str | No
     work = {names.work_queue(prefix, place): names.parts(place)[0] for place in known.places}
     dead = {names.dead_queue(prefix, place): names.parts(place)[0] for place in known.places}
     lost = names.lost_queue(prefix)
-    for queue in _left_to_its_group(database, prefix, known.places):
+    sizes = _sizes(database)
+    for queue in _left_to_its_group(sizes, prefix, known.places):
         work.pop(queue, None)
     waiting = _unserved(settings.amqp, [*work, *dead, lost])
+    for size in sizes.values():
+        far = {number: waiting.pop(name) for number, name in _far(size, prefix, known.places) if name in waiting}
+        if far:
+            yield beyond(size, far, prefix)
     for queue in sorted(set(work.values())):
         found = {name: ready for name, ready in waiting.items() if work.get(name) == queue}
         if found:
@@ -69,11 +76,11 @@ def _known(settings: Settings, management: str | None) -> _Known:
 
 def _on_broker(settings: Amqp, management: str | None) -> Iterator[str]:
     """Yield the queues and partitions of the prefix that the broker has, by the management API's word."""
-    address = management or api.likely_management(settings.required_urls()[0])
+    address = management or api.address_of(settings)
     found = api.queue_names(address, vhost_of(settings))
     if found is None:
         told = f"no management API answers at {api.place(address)}: only queues of the loaded books were looked at"
-        click.echo(f"{told}; --management names another", err=True)
+        click.echo(f"{told}; --management, or amqp.management_url, names another", err=True)
     first = f"{settings.prefix}."
     for name in found or ():
         if name.startswith(first):
@@ -84,15 +91,28 @@ def _on_broker(settings: Amqp, management: str | None) -> Iterator[str]:
                 continue  # a delay level, or one of Smena's own
 
 
-def _left_to_its_group(database: Database, prefix: str, places: Iterable[str]) -> set[str]:
-    """Return the partitions of which `neglected_partitions` speaks where something is amiss."""
+def _sizes(database: Database) -> dict[str, Size]:
     with closing(database.connect()) as session:
-        largest = neglect.largest(session)
+        return neglect.sizes(session)
+
+
+def _left_to_its_group(sizes: Mapping[str, Size], prefix: str, places: Iterable[str]) -> set[str]:
+    """Return the partitions of which `neglected_partitions` speaks where something is amiss."""
     return {
         names.work_queue(prefix, place)
         for place in places
-        if (number := names.parts(place)[1]) is not None and number < largest.get(names.parts(place)[0], 0)
+        if (number := names.parts(place)[1]) is not None
+        and (size := sizes.get(names.parts(place)[0])) is not None
+        and number < size.looked_at
     }
+
+
+def _far(size: Size, prefix: str, places: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Yield number and queue of the group's partitions that are too far from its last for a look by name."""
+    for place in sorted(places):
+        queue, number = names.parts(place)
+        if queue == size.group and number is not None and number >= size.looked_at:
+            yield number, names.work_queue(prefix, place)
 
 
 def _unserved(settings: Amqp, queues: Iterable[str]) -> dict[str, int]:
