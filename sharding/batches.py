@@ -300,6 +300,7 @@ def _cut(batch: int, total: int, grain: int) -> sa.Insert:
 _AFRESH: Final = {
     "epoch": table.c.epoch + 1,
     "sent_at": sa.func.clock_timestamp(),
+    "held_at": sa.func.clock_timestamp(),
     "ended_at": None,
     "done": None,
     "dead": None,

@@ -18,11 +18,18 @@ from smena.clock import SYSTEM
 from smena.job import Job
 from smena.telemetry import trace
 
-_STANDS: Final = """
+IDLE_S: Final = """
+    CAST(extract(epoch FROM clock_timestamp() - greatest(b.held_at, (
+        SELECT max(lease_until) FROM smena.batch_slices WHERE batch = b.id))) AS float8)
+"""
+"""For how long nobody has had a batch ``b`` in hand, in seconds; not above zero while it is held or a retry waits."""
+
+_STANDS: Final = f"""
 SELECT b.id, b.key, b.actor, b.queue, b.per, b.mode, b.state, b.total, coalesce(d.dead, 0) AS dead,
        coalesce(s.left, 0) - coalesce(m.marked, 0) AS left, coalesce(s.held, 0) AS held,
        coalesce(s.waiting, 0) AS waiting, b.opened_at, b.ended_at,
-       CAST(extract(epoch FROM coalesce(b.ended_at, clock_timestamp()) - b.opened_at) AS float8) AS seconds, b.epoch
+       CAST(extract(epoch FROM coalesce(b.ended_at, clock_timestamp()) - b.opened_at) AS float8) AS seconds, b.epoch,
+       CASE WHEN b.state = 'running' THEN greatest({IDLE_S}, 0) ELSE 0 END AS idle_s
 FROM smena.batches AS b
 LEFT JOIN LATERAL (
     SELECT CAST(sum(last - first + 1) AS bigint) AS left,
@@ -38,7 +45,7 @@ LEFT JOIN LATERAL (
     WHERE open.batch = b.id
 ) AS m ON true
 LEFT JOIN LATERAL (SELECT count(*) AS dead FROM smena.batch_dead WHERE batch = b.id) AS d ON true
-"""
+"""  # noqa: S608 - a constant
 _STATUS: Final = sa.text(f"{_STANDS} WHERE b.id = :batch")
 _LATEST: Final = sa.text(f"""
 {_STANDS} WHERE b.id IN (SELECT id FROM smena.batches ORDER BY id DESC LIMIT :limit) ORDER BY b.id DESC
@@ -62,7 +69,11 @@ FROM smena.batches AS b WHERE b.id = :batch
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a batch is, in items. ``left`` includes those ``held`` by workers and those ``waiting`` for a retry."""
+    """How far a batch is, in items. ``left`` includes those ``held`` by workers and those ``waiting`` for a retry.
+
+    ``idle_s`` is for how long nobody has had a running one in hand: since it was opened, taken up again, or last seen
+    at work, which is noted now and then.
+    """
 
     id: int
     key: str | None
@@ -80,6 +91,7 @@ class Progress:
     ended_at: datetime | None
     seconds: float
     epoch: int
+    idle_s: float
 
     @property
     def done(self) -> int:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import sqlalchemy as sa
 
 from sharding import batches
+from sharding.progress import IDLE_S
 
 _WAKE: Final = sa.text("""
 UPDATE smena.batches AS b SET epoch = epoch + 1, sent_at = clock_timestamp()
@@ -15,12 +16,19 @@ WHERE state = 'running' AND sent_at < clock_timestamp() - make_interval(secs => 
   AND NOT EXISTS (SELECT 1 FROM smena.batch_slices WHERE batch = b.id AND lease_until > clock_timestamp())
 RETURNING b.id AS batch, b.epoch, b.mode, b.queue, b.shards
 """)
-_STALLED: Final = sa.text("""
-SELECT id, actor, queue, CAST(extract(epoch FROM clock_timestamp() - sent_at) AS float8) FROM smena.batches AS b
-WHERE state = 'running' AND sent_at < clock_timestamp() - make_interval(secs => :stalled_s)
-  AND NOT EXISTS (SELECT 1 FROM smena.batch_slices WHERE batch = b.id AND lease_until > clock_timestamp())
-ORDER BY id
+_SEE: Final = sa.text("""
+UPDATE smena.batches SET held_at = clock_timestamp() WHERE id = ANY(ARRAY(
+    SELECT id FROM smena.batches AS b
+    WHERE state = 'running' AND held_at < clock_timestamp() - make_interval(secs => :stalled_s / 4)
+      AND EXISTS (SELECT 1 FROM smena.batch_slices WHERE batch = b.id AND lease_until > clock_timestamp())
+    FOR NO KEY UPDATE SKIP LOCKED
+))
 """)
+_STALLED: Final = sa.text(f"""
+SELECT * FROM (
+    SELECT b.id, b.actor, b.queue, {IDLE_S} AS since_s FROM smena.batches AS b WHERE b.state = 'running'
+) AS idle WHERE since_s > :stalled_s ORDER BY id
+""")  # noqa: S608 - a constant
 _OLD: Final = sa.text("""
 UPDATE smena.batches SET ended_at = 'epoch' WHERE id = (
     SELECT id FROM smena.batches WHERE ended_at < clock_timestamp() - make_interval(secs => :keep_s)
@@ -55,6 +63,14 @@ def wake(connection: sa.Connection, stalled_s: float) -> Sequence[Woken]:
     return woken
 
 
+def see(connection: sa.Connection, stalled_s: float) -> int:
+    """Note which batches somebody has in hand, or their retries wait; return how many were noted.
+
+    A finished slice leaves no trace, so that nobody has to wait for a row that all change.
+    """
+    return connection.execute(_SEE, {"stalled_s": stalled_s}).rowcount
+
+
 def prune(connection: sa.Connection, keep_s: float, limit: int) -> int:
     """Delete at most ``limit`` rows of the batch that ended first, if that is ``keep_s`` ago; return how many.
 
@@ -85,5 +101,9 @@ class Stalled(NamedTuple):
 
 
 def stalled(connection: sa.Connection, stalled_s: float) -> Sequence[Stalled]:
-    """Return the batches of which something could be taken and nothing is held, ``stalled_s`` after they were sent."""
+    """Return the batches of which something could be taken and that nobody has had in hand for ``stalled_s``.
+
+    It is measured from when a batch was last held, or opened or taken up again by hand; that new shard jobs were sent
+    for it (`wake`) is no work.
+    """
     return [Stalled._make(row) for row in connection.execute(_STALLED, {"stalled_s": stalled_s})]

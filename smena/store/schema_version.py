@@ -14,10 +14,10 @@ import sqlalchemy as sa
 
 from smena.errors import Misconfigured, SchemaTooOld
 
-NEEDED: Final = 9
+NEEDED: Final = 10
 """The newest before-deploy revision of this build."""
 
-KNOWN: Final = 9
+KNOWN: Final = 10
 """The newest revision of this build, after-deploy ones included."""
 
 TABLE: Final = "version"

@@ -255,6 +255,8 @@ batches = sa.Table(
     # When shard jobs were last sent, the first time included.
     sa.Column("sent_at", _TIME, nullable=False, server_default=_NOW),
     sa.Column("ended_at", _TIME),
+    # When somebody was last seen to have it in hand: noted by a janitor, and as it is opened and taken up again.
+    sa.Column("held_at", _TIME, nullable=False, server_default=_NOW),
     sa.CheckConstraint("per IN ('item', 'slice')", name="per_check"),
     sa.CheckConstraint("mode IN ('claim', 'partition')", name="mode_check"),
     sa.CheckConstraint("on_dead IN ('skip', 'block')", name="on_dead_check"),

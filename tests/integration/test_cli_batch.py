@@ -165,7 +165,8 @@ def test_the_doctor_names_the_oldest_transaction_and_the_batch_that_nobody_works
     monkeypatch.setenv("SMENA_BATCHES_STALLED_S", "1")
     batch = told("batch", "submit", "works.each", "--query", "SELECT 1")["id"]
     with database.transaction() as connection:
-        connection.exec_driver_sql("UPDATE smena.batches SET sent_at = now() - interval '1 h'")
+        connection.exec_driver_sql("UPDATE smena.batches SET held_at = now() - interval '1 h'")
+    assert ", nobody has had it in hand for 3,60" in run("batch", "status", str(batch)).stdout
     with psycopg.connect(database_url, application_name="forgotten") as holder:
         holder.execute("SELECT pg_sleep(1.1)")
         pid = holder.info.backend_pid

@@ -118,13 +118,13 @@ def status(batch_id: int, *, watch: bool, as_json: bool) -> None:
 def list_latest(limit: int, *, as_json: bool) -> None:
     """List the batches that were opened last, with their actor and key."""
     with _database() as database, database.session() as session:
-        latest = batches.latest(session, limit)
+        latest, stalled_s = batches.latest(session, limit), load().batches.stalled_s
     if as_json:
         click.echo(json.dumps([_facts(stands) for stands in latest], default=str))
         return
     for stands in latest:
         key = "" if stands.key is None else f", key {stands.key}"
-        say(f"{_line(stands)}: {stands.actor}{key}")
+        say(f"{_line(stands, stalled_s)}: {stands.actor}{key}")
 
 
 @batch.command()
@@ -210,7 +210,7 @@ def _tell(database: Database, batch_id: int, *, watch: bool, as_json: bool) -> b
     if as_json:
         click.echo(json.dumps(_facts(stands), default=str))
     else:
-        click.echo(_line(stands))
+        click.echo(_line(stands, load().batches.stalled_s))
     return stands
 
 
@@ -224,7 +224,7 @@ def _facts(stands: batches.Progress) -> dict[str, Any]:
     return asdict(stands) | {"done": stands.done, "rate": rate, "eta_s": stands.eta_s}
 
 
-def _line(stands: batches.Progress) -> str:
+def _line(stands: batches.Progress, stalled_s: float) -> str:
     parts = [
         f"batch {stands.id}",
         stands.state,
@@ -235,6 +235,7 @@ def _line(stands: batches.Progress) -> str:
         f"{stands.waiting} wait for a retry" if stands.waiting else "",
         "" if stands.rate is None else f"{stands.rate:,.0f} items/s",
         "" if stands.eta_s is None else f"about {stands.eta_s:,.0f} s to go",
+        f"nobody has had it in hand for {stands.idle_s:,.0f} s" if stands.idle_s > stalled_s else "",
     ]
     return ", ".join(part for part in parts if part)
 

@@ -99,7 +99,7 @@ def _held(one: Holder) -> Complaint:
 
 
 def _stuck(one: Stalled) -> Complaint:
-    found = f"batch {one.batch} of {one.actor} has something left, and nobody has it in hand since {one.since_s:.0f} s"
+    found = f"batch {one.batch} of {one.actor} is not at its end, and nobody has had it in hand for {one.since_s:.0f} s"
     way = (
         f"see that workers take queue {one.queue} and have {one.actor} as a plain, unordered actor, and that a relay "
         f"runs; `smena batch resume {one.batch}` sends it anew"

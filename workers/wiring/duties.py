@@ -40,6 +40,7 @@ def duties_of(settings: Settings, database: Database) -> list[Duty]:
 
     def shard_jobs(_limit: int) -> int:
         with database.transaction() as connection:
+            batch_upkeep.see(connection, settings.batches.stalled_s)
             for woken in batch_upkeep.wake(connection, settings.batches.stalled_s):
                 events.emit(events.BATCH_WOKEN, batch=woken.batch, shards=woken.shards, queue=woken.queue)
         return 0

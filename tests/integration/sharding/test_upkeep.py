@@ -68,10 +68,47 @@ def test_a_batch_that_somebody_holds_or_that_does_not_run_is_left_alone(database
         session.commit()
     with database.transaction() as connection:
         assert claims.take(connection, Wish(held, 1, "me", 60, 1))
-    run(database, "UPDATE smena.batches SET sent_at = now() - interval '1 h'")
+    run(database, "UPDATE smena.batches SET sent_at = now() - interval '1 h', held_at = now() - interval '1 h'")
     assert woken(database) == []
     with database.transaction() as connection:
         assert upkeep.stalled(connection, 60) == []
+
+
+def idle(database: Database, stalled_s: float = 60) -> list[tuple[int, int]]:
+    with database.transaction() as connection:
+        return [(one.batch, round(one.since_s / 60)) for one in upkeep.stalled(connection, stalled_s)]
+
+
+def test_a_batch_that_nobody_works_is_told_of_for_as_long_as_that_is_so_whoever_sends_it_anew(
+    database: Database,
+) -> None:
+    batch = opened(database, 100)
+    assert idle(database) == []  # it was opened just now
+    run(database, "UPDATE smena.batches SET sent_at = now() - interval '1 h', held_at = now() - interval '1 h'")
+    assert woken(database) == [(batch, 2)]
+    assert idle(database) == [(batch, 60)]  # new shard jobs are no work
+    with database.session() as session:
+        assert round(batches.status(session, batch).idle_s / 60) == 60
+        batches.resume(session, batch)
+        session.commit()
+    assert idle(database) == []  # an operator has just taken it up
+
+
+def test_a_batch_is_in_hand_until_it_was_last_seen_so(database: Database) -> None:
+    batch = opened(database, 100)
+    with database.transaction() as connection:
+        held = claims.take(connection, Wish(batch, 1, "me", 60, 10))
+    run(database, "UPDATE smena.batches SET sent_at = now() - interval '1 h', held_at = now() - interval '1 h'")
+    assert idle(database) == []
+    run(database, "UPDATE smena.batch_slices SET lease_until = now() - interval '5 min' WHERE owner IS NOT NULL")
+    assert idle(database) == [(batch, 5)]  # its owner died, and its lease ended then
+    run(database, "UPDATE smena.batch_slices SET lease_until = now() + interval '60 s' WHERE owner IS NOT NULL")
+    with database.transaction() as connection:
+        assert [upkeep.see(connection, 60), upkeep.see(connection, 60)] == [1, 0]
+    assert held is not None
+    with database.transaction() as connection:
+        claims.finish(connection, held)
+    assert idle(database) == []  # a finished slice leaves no trace, and it was seen at work
 
 
 def test_a_batch_is_pruned_with_all_its_rows_in_small_steps(database: Database) -> None:
