@@ -31,7 +31,8 @@ def add(
     """Let an actor run by itself from the commit on; a schedule of that name is changed.
 
     ``args`` and ``kwargs`` go with a plain rule; a `Schedule` holds its own. Raises `Misdeclared` for a name that a
-    book's own schedule has, `InvalidArguments` where the actor does not take the arguments.
+    book's own schedule has, `InvalidArguments` where the actor does not take the arguments, `TooLarge` or another
+    `Unsendable` where a job with them could not be sent.
     """
     told = schedule if isinstance(schedule, Schedule) else Schedule(schedule, args, kwargs)
     job = actor.message(*told.args, **told.kwargs)

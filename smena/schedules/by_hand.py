@@ -15,14 +15,14 @@ from smena.records import schedules, ticks
 from smena.records.schedules import Kept
 from smena.records.ticks import KeptTick, Tick
 from smena.schedules import added
-from smena.schedules.deciding import come, fire, pass_over
+from smena.schedules.deciding import come, come_early, fire, pass_over
 from smena.schedules.keeping import keep, wanted_of
 from smena.store.database import Database
-from smena.timetable import read
+from smena.timetable import When, read
 from smena.timetable.misfire import plan
 
-EARLY_S: Final = 10.0
-"""A tick is fired by hand so long before its time, at most."""
+EARLY: Final = timedelta(seconds=10)
+"""A tick is fired by hand so long before its time, at most; and by less than half of the time to the next one."""
 
 
 class NoSuchSchedule(Refused):
@@ -50,15 +50,17 @@ class Hand:
         """Decide the newest tick that is due, no older than ``within_s``; None if it is decided, or there is none.
 
         The tick's row is that which the scheduler writes, so whoever comes second finds it and fires nothing. The clock
-        outside may be ahead of the database's by `EARLY_S`. One that rests, or is not declared any more, has none.
+        outside may be ahead of the database's by `EARLY`; a tick that has yet to come is fired, or left to its time.
+        One that rests, or is not declared any more, has none.
         """
         with self._database.transaction() as connection:
             kept = _locked(connection, name)
             if kept.paused_at is not None or kept.removed_at is not None:
                 return None
-            now = schedules.clock(connection) + timedelta(seconds=EARLY_S)
-            since = now - timedelta(seconds=EARLY_S + within_s)
-            due = plan(read(kept.wanted.spec), since, now, timedelta(), "one").fire
+            when, now = read(kept.wanted.spec), schedules.clock(connection)
+            if (soon := _soon(when, now)) is not None:
+                return come_early(connection, kept, soon)
+            due = plan(when, now - timedelta(seconds=within_s), now, timedelta(), "one").fire
             return come(connection, kept, replace(due[0], late=False)) if due else None
 
     def declare(self, name: str, registry: Registry) -> None:
@@ -114,6 +116,14 @@ class Hand:
         """Return all schedules."""
         with self._database.transaction() as connection:
             return schedules.all_kept(connection)
+
+
+def _soon(when: When, now: datetime) -> datetime | None:
+    """Return the next tick if it is so near that a clock which is a bit ahead means this one."""
+    at = when.after(now)
+    following = None if at is None else when.after(at)
+    early = EARLY if at is None or following is None else min(EARLY, (following - at) / 2)
+    return at if at is not None and at - now < early else None
 
 
 def _locked(connection: sa.Connection, name: str) -> Kept:

@@ -16,7 +16,7 @@ from smena.book.address import new_job
 from smena.job import Job
 from smena.job import Tick as Moment
 from smena.records import schedules, ticks
-from smena.records.schedules import Kept
+from smena.records.schedules import Kept, Wanted
 from smena.records.ticks import Tick, Why
 from smena.timetable import When, read
 from smena.timetable.misfire import Firing, Span, plan
@@ -58,16 +58,23 @@ def release(connection: sa.Connection, kept: Kept) -> Tick | None:
     at = None if is_busy else ticks.oldest_waiting(connection, name)
     if at is None:
         return None
-    job = job_of(kept, at)
+    job = job_of(kept.wanted, at)
     if not ticks.fire_waiting(connection, name, at, job.id):
         return None
     outbox.add(connection, job)
     return Tick(schedule=name, at=at, state="fired", why="after_wait", job_id=job.id)
 
 
+def come_early(connection: sa.Connection, kept: Kept, at: datetime) -> Tick | None:
+    """Let a tick fire shortly before its time; what does not fire now has its time yet, and nothing is written."""
+    is_busy, waiting = ticks.standing(connection, kept.wanted.name)
+    is_free = fate(kept.wanted.overlap, is_busy=is_busy, waiting=waiting) == "fire"
+    return fire(connection, kept, at, "on_time") if is_free else None
+
+
 def fire(connection: sa.Connection, kept: Kept, at: datetime, why: Why) -> Tick | None:
     """Fire a tick whatever else runs; None where that tick is decided already."""
-    job = job_of(kept, at)
+    job = job_of(kept.wanted, at)
     tick = Tick(schedule=kept.wanted.name, at=at, state="fired", why=why, job_id=job.id)
     if not ticks.write(connection, tick):
         return None
@@ -90,8 +97,7 @@ def pass_over(connection: sa.Connection, kept: Kept, when: When, span: Span, why
         first, count = following, max(1, count - 1)
 
 
-def job_of(kept: Kept, at: datetime) -> Job:
+def job_of(wanted: Wanted, at: datetime) -> Job:
     """Return the job of a tick, which knows what it is for (`Job.tick`)."""
-    wanted = kept.wanted
     job = new_job(wanted.actor, wanted.queue, tuple(wanted.args), dict(wanted.kwargs))
     return job.of_tick(Moment(wanted.name, at))

@@ -272,6 +272,7 @@ def test_a_schedule_that_is_due_and_that_nobody_fires_is_told_of(database_url: s
     lead(database_url, SHORT_S)
     (told,) = complaints()
     assert "see what one logs" in told["do"]
+    assert "schedule.failed" in told["do"]
 
 
 @pytest.mark.parametrize(("left_s", "about"), [(SHORT_S, []), (-SHORT_S, []), (-LONG_S, ["leadership"])])

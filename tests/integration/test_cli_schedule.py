@@ -53,6 +53,14 @@ def test_a_schedule_is_added_seen_paused_fired_and_removed(smena: Smena, databas
     assert "fired (by hand)" in smena("history", "report"), "what it did stays to be seen"
 
 
+def test_a_schedule_that_is_due_and_not_decided_says_where_its_cause_stands(smena: Smena, database_url: str) -> None:
+    smena("add", "beat", "house.beat", "every 60m", "--queue", "house")
+    assert "schedule.failed" not in smena("list")
+    with psycopg.connect(database_url) as connection:
+        connection.execute("UPDATE smena.schedules SET next_at = now() - interval '1 h'")
+    assert "due, not decided: see `schedule.failed`" in smena("list")
+
+
 def test_a_cron_job_that_comes_twice_fires_once(smena: Smena, database_url: str) -> None:
     smena("add", "beat", "house.beat", "every 60m", "--queue", "house", "--overlap", "allow")
     assert "fired as job" in smena("tick", "--now", "beat")

@@ -19,10 +19,11 @@ import smena
 from smena import schedules as public
 from smena.book import Registry
 from smena.clock import SYSTEM, Deadline
-from smena.errors import Misdeclared, TermLost
+from smena.errors import Misdeclared, TermLost, TooLarge
 from smena.records import schedules, ticks
 from smena.records.ticks import Endings, KeptTick
 from smena.schedules.by_hand import Hand, NoSuchSchedule
+from smena.schedules.keeping import check_declared
 from smena.schedules.turns import Turns
 from smena.settings.groups import Database as DatabaseSettings
 from smena.store import terms
@@ -343,6 +344,34 @@ def test_a_clock_outside_and_the_scheduler_fire_a_tick_once(database: Database, 
     assert len(jobs(database)) == 3
 
 
+def at_second(monkeypatch: pytest.MonkeyPatch, now: datetime) -> None:
+    monkeypatch.setattr(schedules, "clock", lambda _connection: now)
+
+
+@pytest.mark.parametrize(("period_s", "second", "at"), [(8, 3, 0), (8, 5, 8), (60, 45, 0), (60, 55, 60)])
+def test_a_clock_outside_means_the_tick_that_is_nearest(
+    database: Database, turns: Turns, term: int, monkeypatch: pytest.MonkeyPatch, period_s: int, second: int, at: int
+) -> None:
+    turns.declare(book_of(every(seconds=period_s), overlap="allow"), term)
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    at_second(monkeypatch, noon + timedelta(seconds=second))
+    tick = Hand(database).tick_now("house.sweep", within_s=3600)
+    assert tick is not None
+    assert tick.at == noon + timedelta(seconds=at)
+
+
+def test_a_tick_that_has_yet_to_come_is_not_passed_over(
+    database: Database, turns: Turns, term: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns.declare(book_of(every(seconds=20)), term)
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    at_second(monkeypatch, noon)
+    assert Hand(database).tick_now("house.sweep", within_s=3600) is not None  # its job runs from here on
+    at_second(monkeypatch, noon + timedelta(seconds=15))
+    assert Hand(database).tick_now("house.sweep", within_s=3600) is None
+    assert [one.tick.at for one in history(database)] == [noon]
+
+
 def test_a_pause_passes_over_what_comes_meanwhile(database: Database, turns: Turns, term: int) -> None:
     turns.declare(book_of(HOUR, misfire="all"), term)
     hand = Hand(database)
@@ -377,6 +406,21 @@ def test_a_schedule_is_added_changed_and_removed_at_run_time(database: Database,
         assert not public.remove(connection, "report.acme")
         with pytest.raises(Misdeclared):
             public.add(connection, "house.sweep", report, HOUR)
+
+
+def test_a_schedule_whose_jobs_could_not_be_sent_is_refused(database: Database) -> None:
+    remote = smena.by_name("a.b", queue="q")
+    with database.transaction() as connection:
+        with pytest.raises(TooLarge, match="schedule=big"):
+            public.add(connection, "big", remote, HOUR, args=("x" * 20_000_000,))
+        assert schedules.lock(connection, "big") is None
+    book = smena.Book("house")
+
+    @book.actor(schedule=smena.Schedule(HOUR, args=("x" * 20_000_000,)))
+    def sweep(text: str) -> None: ...
+
+    with pytest.raises(Misdeclared, match="too_large"):
+        check_declared(Registry([book]))
 
 
 # --- the loop ------------------------------------------------------------------------------------------------------

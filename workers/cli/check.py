@@ -13,6 +13,7 @@ from smena.amqp.names import addresses
 from smena.book import Registry, load_books
 from smena.clock import SYSTEM
 from smena.errors import SmenaError
+from smena.schedules.keeping import check_declared
 from smena.settings import Finding, Settings, examine
 from smena.settings.finding import error, warning
 from smena.store import migrations
@@ -89,6 +90,7 @@ def _books(report: Report, settings: Settings) -> Registry | None:
         if settings.books:
             queues = wanted_queues(registry, settings.worker.queues)
             _needs(report, settings, registry)
+            check_declared(registry)
             told = f"{len(registry.actors())} actor(s) on {', '.join(queues) or 'no queue'}"
             report.checked.append(f"books: {', '.join(settings.books)}: {told}")
     return registry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -26,9 +26,11 @@ from workers.cli import shipped
 from workers.cli.moment import utc
 from workers.wiring.user_path import open_user_path
 
+_LATE: Final = timedelta(minutes=1)
 _ON_TIME_S: Final = 5.0
 """A tick that fired within this time is not called late."""
 
+_NOTHING: Final = "nothing to fire: it was decided before, none is due, the job before it runs still, or it rests"
 _YEAR_S: Final = 366 * 86_400
 
 
@@ -49,7 +51,8 @@ def list_schedules() -> None:
     for one in kept:
         wanted = one.wanted
         policies = f"misfire={wanted.misfire} overlap={wanted.overlap}"
-        click.echo(f"{wanted.name:<28}{_next_of(one):<22}{wanted.spec:<36}{policies}  {wanted.actor}")
+        line = f"{wanted.name:<28}{_next_of(one):<22}{wanted.spec:<36}{policies}  {wanted.actor}"
+        click.echo(f"{line}{_why_late(one)}")
     if not kept:
         click.echo("no schedules; the scheduler that leads (`smena leader list`) writes those of the books it loads")
     for line in own:
@@ -116,7 +119,7 @@ def tick(name: str, *, is_now: bool, within_s: int) -> None:  # noqa: ARG001 - s
             open_user_path(Path.cwd())
             hand.declare(name, load_books(load().books))
             told = hand.tick_now(name, within_s)
-    click.echo("nothing to fire: it was decided before, none is due, or it rests" if told is None else _told(told))
+    click.echo(_NOTHING if told is None else _told(told))
 
 
 @schedule.command()
@@ -196,6 +199,14 @@ def _next_of(kept: Kept) -> str:
     if kept.removed_at is not None:
         return "not declared any more"
     return "paused" if kept.paused_at is not None else _time(kept.next_at)
+
+
+def _why_late(kept: Kept) -> str:
+    """Say where to look for the cause of a tick that nobody decides: in no table."""
+    is_awake = kept.paused_at is None and kept.removed_at is None
+    if not is_awake or kept.next_at is None or kept.next_at > datetime.now(UTC) - _LATE:
+        return ""
+    return "  due, not decided: see `schedule.failed` in the log of who leads (`smena leader list`)"
 
 
 def _time(at: datetime | None) -> str:

@@ -33,5 +33,8 @@ def _unfired(overdue: list[schedules.Overdue], seat: Seat | None) -> Complaint:
     found = f"{len(overdue)} with a tick that is due and not fired, {first.name} since {first.late_s:.0f} s"
     if seat is None or not seat.is_held:
         return Complaint("schedules", f"{found}; nobody leads {_DUTY}", _START)
-    way = f"see what {seat.owner} logs, which leads {_DUTY}; `smena leader resign {_DUTY}` lets another lead"
+    way = (
+        f"see what {seat.owner} logs, which leads {_DUTY}: `schedule.failed` names a schedule that cannot be decided, "
+        f"and why; if it logs nothing, `smena leader resign {_DUTY}` lets another lead"
+    )
     return Complaint("schedules", found, way)

@@ -15,6 +15,7 @@ from smena.guarantees.election.figures import show
 from smena.guarantees.election.leadership import Leadership
 from smena.guarantees.solo import Solo
 from smena.lifecycle import Group, Service
+from smena.schedules.keeping import check_declared
 from smena.schedules.turns import Turns
 from smena.settings import Settings
 from smena.store.database import Database
@@ -72,4 +73,6 @@ def _check(database: Database, leadership: Leadership) -> None:
 def _timekeeper(settings: Settings, database: Database, leadership: Leadership) -> Timekeeper:
     wanted = settings.schedule
     turns = Turns(database, leadership.lease_name, late_s=wanted.late_s, forgotten_s=wanted.forgotten_s)
-    return Timekeeper(turns, leadership, load_books(settings.books), SYSTEM, poll_s=wanted.poll_s)
+    registry = load_books(settings.books)
+    check_declared(registry)
+    return Timekeeper(turns, leadership, registry, SYSTEM, poll_s=wanted.poll_s)
