@@ -158,6 +158,7 @@ def open(  # noqa: A001 - batches.open() reads like the builtin on purpose
 
 def status(session: Place, batch: int) -> Progress:
     """Return how far a batch is; raises `NoBatch`."""
+    _refuse_number(batch)
     found = progress.status(session, batch)
     if found is None:
         raise NoBatch(batch=batch)
@@ -325,7 +326,9 @@ def _change(session: Place, batch: int, state: str, states: tuple[str, ...], **v
     return row
 
 
-def _refuse_number(batch: int) -> None:
+def _refuse_number(batch: object) -> None:
+    if not isinstance(batch, int):
+        raise NoBatch(batch=repr(batch))
     if not 1 <= batch <= LAST:
         raise NoBatch(batch=batch)
 

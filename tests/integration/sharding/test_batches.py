@@ -302,9 +302,20 @@ def test_done_dead_and_left_items_can_be_paged_through(database: Database) -> No
     assert (dead.number, dead.item, dead.attempts, dead.reason, dead.error) == (1, 1, 3, "bad", "no")
 
 
-@pytest.mark.parametrize("change", [batches.pause, batches.resume, batches.cancel, batches.retry, batches.status])
+EVERY = (batches.pause, batches.resume, batches.cancel, batches.retry, batches.status)
+
+
+@pytest.mark.parametrize("change", EVERY)
 def test_a_batch_that_cannot_be_is_there_for_no_command(database: Database, change: Callable[..., Any]) -> None:
     for number in (0, -1, 2**63, 10**30):
+        with database.session() as session, pytest.raises(batches.NoBatch):
+            change(session, number)
+
+
+@pytest.mark.parametrize("change", EVERY, ids=lambda change: change.__name__)
+def test_what_is_no_number_of_a_batch_is_none_for_every_command(database: Database, change: Callable[..., Any]) -> None:
+    batch = opened(database, range(3))
+    for number in (str(batch), None, float(batch)):
         with database.session() as session, pytest.raises(batches.NoBatch):
             change(session, number)
 
