@@ -148,6 +148,14 @@ def test_data_outlives_down_and_up(local: LocalServices) -> None:
         assert connection.execute("SELECT one FROM kept").fetchone() == (1,)
 
 
+def test_tables_of_an_app_do_not_lie_among_those_of_smena(local: LocalServices) -> None:
+    local.postgresql.start()
+    with psycopg.connect(local.postgresql.url) as connection:
+        connection.execute("CREATE SCHEMA smena")
+        connection.execute("CREATE TABLE outbox ()")
+        assert connection.execute("SELECT to_regclass('public.outbox') IS NOT NULL").fetchone() == (True,)
+
+
 def test_postgresql_writes_through_to_the_disk_unless_who_starts_it_needs_no_more_than_its_own_death(
     local: LocalServices, root: Path
 ) -> None:

@@ -68,6 +68,8 @@ class PostgreSQL(Service):
             "unix_socket_directories": "",
             "max_connections": str(_MAX_CONNECTIONS),
             "shared_buffers": "64MB",
+            # As shipped it begins with "$user", and that is `smena` here: an app's tables would lie among ours.
+            "search_path": "public",
             **({} if self._durable else _NOT_DURABLE),
         }
         # The data folder is named from the working directory, so that no path is too long or has odd characters.
