@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -148,6 +149,17 @@ def test_a_database_without_tables_is_told_of_in_a_sentence(
     monkeypatch.setenv("SMENA_DATABASE_URL", empty_database_url)
     ended = run(*command.split())
     assert (ended.exit_code, "run `smena db upgrade`" in ended.output) == (1, True)
+
+
+def test_a_pipe_is_read_to_its_end_and_said_to_be_waited_for(database: Database, tmp_path: Path) -> None:
+    pipe = tmp_path / "numbers"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("1\n2\n",), name="writer")
+    writer.start()
+    ended = run("batch", "submit", "works.each", "--file", str(pipe))
+    writer.join()
+    assert ended.stderr == f"reading items from the pipe {pipe} until its writer closes it\n"
+    assert " of 2 items" in ended.stdout
 
 
 def test_a_database_that_does_not_answer_is_told_of_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

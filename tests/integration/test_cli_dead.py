@@ -85,6 +85,18 @@ def test_a_person_reads_the_traceback_from_the_actor_on_and_a_program_the_whole(
     assert "died         2026-01-02 00:00:00Z\n" in shown
 
 
+@pytest.mark.parametrize(("body", "times"), [(b'{"args":[7,1]}', 1), (b'{"args":["7"]}', 0), (b"\xff", 0)])
+def test_the_letter_of_a_shard_job_names_its_batch(database_url: str, body: bytes, times: int) -> None:
+    died = datetime(2026, 1, 2, tzinfo=UTC)
+    letter = DeadLetter(
+        job_id="shard", attempt=1, queue="q", reason="crashed", died_at=died, body=body, actor="smena.shard"
+    )
+    with closing(Database(settings.Database(url=SecretStr(database_url)), "test", pool_size=1)) as database:
+        assert DeadLetters(database).insert_many([letter]) == [None]
+    assert CliRunner().invoke(main, ["dead", "show", "shard"]).stdout.count("batch        7") == times
+    assert CliRunner().invoke(main, ["dead", "list"]).stdout.count("shard  of batch 7") == times
+
+
 def test_text_of_a_foreign_message_cannot_steer_a_terminal_nor_forge_a_line(database_url: str) -> None:
     foul = "\x1b[31m\r\nfake\x9b\x07\u202e"
     letter = DeadLetter(

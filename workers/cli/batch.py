@@ -80,11 +80,15 @@ def submit(
 ) -> None:
     """Open a batch for ACTOR of the items in a file (.jsonl, .csv, or a text line each) or of a query's rows.
 
+    A pipe is read until its writer closes it.
+
     With --watch it ends with 1 if items of it are dead.
     """
     if (file is None) == (query is None):
         raise click.UsageError("give the items by --file or by --query")
     source = file or Query(query or "")
+    if file is not None and file.is_fifo():
+        click.echo(f"reading items from the pipe {file} until its writer closes it", err=True)
     with _database() as database:
         books = load_books(load().books)
         callback = None if then is None else _actor(books, then)

@@ -8,16 +8,18 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
+import msgspec
 
+from sharding.batches import KEYED_SHARD, SHARD
 from smena.amqp.names import dead_queue, lost_queue
 from smena.book import load_books
 from smena.errors import Misconfigured, SmenaError
 from smena.records import dead_digest, schedules
 from smena.records.dead_digest import Kind
-from smena.records.dead_letters import DeadLetters, StoredLetter
+from smena.records.dead_letters import DeadLetter, DeadLetters, StoredLetter
 from smena.settings import Settings, load
 from smena.store.database import Database
 from workers.broker.depths import depths_once
@@ -25,6 +27,14 @@ from workers.cli.moment import readable, utc
 from workers.cli.own_frames import from_the_actor_on
 from workers.cli.terminal import say, say_lines
 from workers.wiring.user_path import open_user_path
+
+_SHARDS: Final = (SHARD, KEYED_SHARD)
+
+
+class _ShardBody(msgspec.Struct):
+    """What is read of a shard job: its batch and the epoch."""
+
+    args: tuple[int, int]
 
 
 @click.group()
@@ -154,7 +164,18 @@ def _facts(stored: StoredLetter) -> dict[str, Any]:
         "request": letter.request_id,
         "fingerprint": letter.fingerprint,
         "body_bytes": len(letter.body),
+        **_batch_of(letter),
     }
+
+
+def _batch_of(letter: DeadLetter) -> dict[str, int]:
+    """Return the number of the batch that a shard job worked for: its first argument."""
+    if letter.actor not in _SHARDS:
+        return {}
+    try:
+        return {"batch": msgspec.json.decode(letter.body, type=_ShardBody).args[0]}
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return {}
 
 
 def _json(value: object) -> str:
@@ -183,7 +204,8 @@ def _line(stored: StoredLetter) -> str:
     letter = stored.letter
     died = utc(letter.died_at)
     actor = letter.actor or "(not decodable)"
-    return f"{stored.id:>8}  {died}  {actor:<24}{letter.reason:<22}attempt {letter.attempt:<4}{letter.job_id}"
+    batch = "".join(f"  of batch {number}" for number in _batch_of(letter).values())
+    return f"{stored.id:>8}  {died}  {actor:<24}{letter.reason:<22}attempt {letter.attempt:<4}{letter.job_id}{batch}"
 
 
 def _known_queues(settings: Settings) -> Sequence[str]:
