@@ -148,6 +148,12 @@ def test_data_outlives_down_and_up(local: LocalServices) -> None:
         assert connection.execute("SELECT one FROM kept").fetchone() == (1,)
 
 
+def test_a_delay_level_of_a_killed_node_stands_still_for_seconds_and_not_for_minutes(local: LocalServices) -> None:
+    local.rabbitmq.start()
+    told = local.rabbitmq.ctl("eval", "application:get_env(rabbit, dead_letter_worker_publisher_confirm_timeout).")
+    assert told.strip() == "{ok,10000}"
+
+
 def test_tables_of_an_app_do_not_lie_among_those_of_smena(local: LocalServices) -> None:
     local.postgresql.start()
     with psycopg.connect(local.postgresql.url) as connection:

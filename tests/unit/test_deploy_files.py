@@ -121,6 +121,13 @@ def test_the_brokers_limit_and_timeout_are_those_of_its_container_and_of_the_set
     assert conf["vm_memory_high_watermark.absolute"] == f"{int(1024 * 0.6)}MiB"
 
 
+def test_the_broker_sends_again_what_a_delay_level_could_not_pass_on() -> None:
+    mounted = SERVICES["rabbitmq"].fields["configs"]
+    assert {"source": "rabbitmq_advanced", "target": "/etc/rabbitmq/advanced.config"} in mounted
+    advanced = (ROOT / "deploy" / "advanced.config").read_text()
+    assert "[{rabbit, [{dead_letter_worker_publisher_confirm_timeout, 10000}]}]." in advanced
+
+
 def test_what_development_adds_is_named_so_and_open_to_this_machine_only() -> None:
     added: dict[str, Any] = yaml.safe_load((ROOT / "deploy" / "development.yml").read_text())["services"]
     assert set(added) <= set(SERVICES)

@@ -23,9 +23,6 @@ from workers.local.service import STOP_S
 
 NODES: Final = 3
 _ONLINE_S: Final = 60.0
-SENT_AGAIN_MS: Final = 2_000
-"""After so long a message on its way from a delay level whose target lost its leader is sent again; else 180,000."""
-_ADVANCED: Final = f"[{{rabbit, [{{dead_letter_worker_publisher_confirm_timeout, {SENT_AGAIN_MS}}}]}}].\n"
 _PLACE: Final = """
 Node = '{node}', To = [{to}], Off = [{off}],
 All = [{{Name, Pid}} || Pid <- rabbit_networking:connections(),
@@ -43,6 +40,7 @@ class Member(RabbitMQ):
     """One node of a cluster, without pages; ``seed`` is the node that it joins at its first start."""
 
     port_names = ("amqp", "dist")
+    sent_again_ms = 2_000
 
     def __init__(
         self, folder: Path, find: Callable[[], Installation], number: int, epmd: Epmd, cookie: str, seed: str | None
@@ -65,7 +63,6 @@ class Member(RabbitMQ):
         return []
 
     def _configuration(self) -> str:
-        self._write("advanced.config", _ADVANCED)
         known = [] if self._seed is None else [self._seed, self.node]
         nodes = [f"cluster_formation.classic_config.nodes.{n} = {node}\n" for n, node in enumerate(known, 1)]
         return super()._configuration() + "".join(nodes)

@@ -21,6 +21,7 @@ from workers.local.wire import AMQP_HELLO, AMQP_START, ask
 
 _PAGES: Final = (("rabbitmq_management", "management", ""), ("rabbitmq_prometheus", "prometheus", "metrics"))
 _RESOLVER: Final = '{host,{127,0,0,1},["localhost"]}.\n{lookup,[file,native]}.\n'
+_ADVANCED: Final = "[{{rabbit, [{{dead_letter_worker_publisher_confirm_timeout, {}}}]}}].\n"
 _LOOPBACK_ONLY: Final = ("-kernel", "inet_dist_use_interface", "{127,0,0,1}")
 _FLAGS: Final = (
     # Two schedulers that do not spin: a node that leaves the machine to the programs it serves.
@@ -41,6 +42,8 @@ class RabbitMQ(Service):
     port_names: ClassVar[tuple[str, ...]] = ("amqp", "dist", "epmd", "management", "prometheus")
     node = "smena@localhost"
     """The node's name, on which its data hangs."""
+    sent_again_ms = 10_000
+    """After so long a message that a delay level could not pass on is sent again; the server's default is 180,000."""
 
     def __init__(self, folder: Path, find: Callable[[], Installation]) -> None:
         super().__init__(folder)
@@ -65,6 +68,7 @@ class RabbitMQ(Service):
     def prepare(self) -> Launch:
         """Write configuration, resolver and cookie."""
         self._write("rabbitmq.conf", self._configuration())
+        self._write("advanced.config", _ADVANCED.format(self.sent_again_ms))
         self._write("resolver", _RESOLVER)
         self._write("enabled_plugins", f"[{','.join(plugin for plugin, _, _ in self._plugins())}].\n")
         if not self._cookie.exists():
