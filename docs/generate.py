@@ -198,6 +198,10 @@ def outcomes_page() -> str:
 
         A coroutine whose task is cancelled, not by itself and not by the fleet, is `Returned` and runs again in its
         slot; after three times in a row it is an exception like any other, as is one that cancels itself.
+
+        An error that raises when it is looked at, or that says that it is of another class than its own, counts as any
+        other exception. An outcome whose settling raises (`job.unsettled`) is kept in its slot and settled again
+        without the job; after three times in a row it is the dead letter `unsettled`, unless the job is done.
         """
     parts = ("## From an error to an outcome", verdict, " ".join(beside.split()), " ".join(before.split()))
     return page("Outcomes", intro, settling, *parts)

@@ -230,9 +230,10 @@ def _turn_errors(turn: Turn | None) -> Iterator[None]:
 def _struck(error: BaseException) -> bool:
     """Say whether the job was interrupted at an arbitrary line, which may leave the connection between two.
 
-    A time limit strikes as an exception in the thread; shutdown and cancellation are no `Exception`.
+    A time limit strikes as an exception in the thread; shutdown and cancellation are no `Exception`. The error is not
+    asked, which could raise: the connection would keep what the job wrote.
     """
-    return isinstance(error, TimedOut | Overdue) or not isinstance(error, Exception)
+    return issubclass(type(error), TimedOut | Overdue) or not issubclass(type(error), Exception)
 
 
 def _quote(driver: HoldableConnection | AsyncHoldableConnection) -> once_keys.Quote:

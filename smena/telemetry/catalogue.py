@@ -301,6 +301,13 @@ JOB_UNDECIDED = Event(
         **_ERROR,
     },
 )
+JOB_UNSETTLED = Event(
+    "job.unsettled",
+    "error",
+    "What a job came to could not be settled. It is tried again after a pause, without the job; after the third time "
+    "in a row it becomes a dead letter `unsettled`, unless it is done. A job whose outcome is not known goes back.",
+    {**_JOB, "outcome": "what it came to, or `unknown`", "times": "how often in a row", **_ERROR},
+)
 JOB_YIELDED = Event(
     "job.yielded",
     "debug",

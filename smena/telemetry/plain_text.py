@@ -8,11 +8,14 @@ class. Nothing here raises.
 from __future__ import annotations
 
 import re
+from types import TracebackType
 from typing import Any
 
 VALUE_LIMIT = 2048
 """Bytes of UTF-8 that one value may take in a log line or a header."""
 
+_TYPE_NAME = vars(type)["__name__"].__get__
+_TRACEBACK = vars(BaseException)["__traceback__"].__get__
 _CUT_MARK = "…"
 _UNPRINTABLE = re.compile(r"[\x00\ud800-\udfff]")
 _BIDI = r"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
@@ -45,12 +48,24 @@ def text_of(value: Any, limit: int = VALUE_LIMIT) -> str:
     try:
         return cut(str(value), limit)
     except BaseException:  # noqa: BLE001  (a foreign __str__ may do anything, `sys.exit()` too)
-        return f"<{type(value).__name__}>"
+        return f"<{type_name(value)}>"
 
 
 def error_text(error: BaseException, limit: int = VALUE_LIMIT) -> str:
     """Return `Class: message`, cut and escaped."""
-    return cut(f"{type(error).__name__}: {text_of(error, limit)}".removesuffix(": "), limit)
+    return cut(f"{type_name(error)}: {text_of(error, limit)}".removesuffix(": "), limit)
+
+
+def type_name(value: object) -> str:
+    """Return the name of a value's class, whatever that class's own class says."""
+    name: str = _TYPE_NAME(type(value))
+    return name
+
+
+def true_traceback(error: BaseException) -> TracebackType | None:
+    """Return the traceback of an error, whatever its class has put in that place."""
+    frames: TracebackType | None = _TRACEBACK(error)
+    return frames
 
 
 def visible(text: str) -> str:

@@ -118,3 +118,18 @@ def test_an_actor_with_once_refuses_to_boot_without_a_database(bare_fleet: RealF
     bare_fleet.up()
     assert bare_fleet.exit_code() == 2
     assert "needs PostgreSQL" in bare_fleet.errors()
+
+
+def test_p12_an_error_that_cannot_be_looked_at_is_a_dead_letter_after_its_attempts(real_fleet: RealFleet) -> None:
+    liars = [book.lies.message("x"), book.alies.message("x"), book.lies_in_session.message("x")]
+    real_fleet.up(roles="worker,archivist")
+    real_fleet.send(*liars)
+
+    eventually(lambda: len(real_fleet.rows("SELECT reason FROM smena.dead_letters")) == len(liars))
+
+    letters = real_fleet.rows("SELECT actor, reason, attempt, error_text FROM smena.dead_letters ORDER BY actor")
+    names = sorted(job.actor for job in liars)
+    assert [letter[:3] for letter in letters] == [(name, "unexpected", 3) for name in names]
+    assert all("Liar: x" in letter[3] for letter in letters)
+    assert not real_fleet.effects(), "what it wrote is rolled back"
+    assert not real_fleet.events("job.unsettled")

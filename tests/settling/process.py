@@ -36,7 +36,7 @@ from workers.execution.binding import bind_actors
 from workers.execution.intake import Intake
 from workers.execution.nextmessage import NextMessages
 from workers.execution.recall import Recall
-from workers.execution.seat import UNSETTLED, Seat
+from workers.execution.seat import UNKNOWN, Seat
 from workers.execution.settler import Settler
 from workers.middleware.arguments import Arguments
 from workers.middleware.attempt import Attempt
@@ -144,7 +144,7 @@ class Process:
         with bound(self._sender):
             outcome = self._seat.run(attempt)
         if isinstance(outcome, Returned) and attempt.delivery.alive():
-            if outcome.why == UNSETTLED:
+            if outcome.why == UNKNOWN:
                 attempt.delivery.give_back()
             else:
                 self.waiting.append(attempt.again())

@@ -5,63 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from smena.book import Book, Registry
-from smena.clock import SYSTEM
+from smena.book import Book
 from smena.context import Context, current
 from smena.errors import InvalidArguments, Shutdown
-from smena.job import Job
-from smena.settings.groups import Retry as RetryDefaults
-from smena.settings.groups import Worker
-from tests.fixtures.noted_delivery import NotedDelivery
-from workers.execution.binding import bind_actors
-from workers.middleware.arguments import Arguments
-from workers.middleware.attempt import Attempt
+from tests.fixtures.ring_bench import Bench
 from workers.middleware.once import MOST_LOSSES
-from workers.middleware.outcome import SETTLING, Dead, Done, Outcome, Retry, Returned, Snooze
-from workers.middleware.rings import Ring
-from workers.middleware.settle import CANCELLED, Settle
-from workers.middleware.tracing import Tracing
-from workers.middleware.verdict import SHUTDOWN_CANCEL, Judge
-
-
-@dataclass
-class Settler:
-    """Notes what it is to settle."""
-
-    taken: list[Outcome] = field(default_factory=list)
-
-    def settle(self, attempt: Attempt, outcome: Retry | Snooze | Dead) -> None:  # noqa: ARG002
-        self.taken.append(outcome)
-
-
-class Bench:
-    """One book bound as a worker binds it, without services."""
-
-    def __init__(self, book: Book) -> None:
-        self.settler = Settler()
-        rings: list[Ring] = [
-            Tracing(lambda attempt: Context(attempt.job, actor=attempt.actor.name)),
-            Settle(Judge(SYSTEM), self.settler),
-            Arguments(),
-        ]
-        self.actors = bind_actors(Registry([book]), RetryDefaults(), rings, None, Worker())
-
-    def run(self, actor: str, *args: Any) -> tuple[Outcome, NotedDelivery]:
-        attempt = self.attempt(actor, *args)
-        bound = attempt.actor
-        outcome = asyncio.run(bound.async_call(attempt)) if bound.is_async else bound.call(attempt)
-        assert isinstance(attempt.delivery, NotedDelivery)
-        return outcome, attempt.delivery
-
-    def attempt(self, actor: str, *args: Any) -> Attempt:
-        return Attempt(NotedDelivery(), Job(actor=actor, queue="q", args=args), self.actors[actor])
-
+from workers.middleware.outcome import SETTLING, Dead, Done, Outcome, Retry, Returned
+from workers.middleware.settle import CANCELLED
+from workers.middleware.verdict import SHUTDOWN_CANCEL
 
 book = Book("rings")
 

@@ -14,7 +14,7 @@ from smena.telemetry.event import Occurrence
 from smena.telemetry.tally import Board
 from tests.fixtures.no_recorder import NoRecorder
 from tests.fixtures.noted_delivery import NotedDelivery
-from workers.execution.seat import Seat
+from workers.execution.seat import UNKNOWN, Seat
 from workers.middleware.attempt import Attempt
 from workers.middleware.bound import BoundActor
 from workers.middleware.outcome import DONE, Done, Outcome, Returned
@@ -48,3 +48,21 @@ def test_an_attempt_is_told_of_when_it_begins_and_when_it_has_taken_effect(outco
 
     assert [occurrence.event.name for occurrence in seen] == told
     assert {(one.fields["job"], one.fields["queue"], one.fields["attempt"]) for one in seen} == {(job.id, "sales", 1)}
+
+
+def test_p12_a_job_that_the_rings_lost_is_named() -> None:
+    seen: list[Occurrence] = []
+    leave = events.subscribe(seen.append, only=[events.JOB_UNSETTLED])
+    actor: Any = plain
+    bound = BoundActor(actor, actor.retry.policy(RetryDefaults()))
+    bound.call = lambda _: 1 / 0
+    job = Job(actor=actor.name, queue="sales", attempt=2)
+
+    outcome = Seat(0, NoRecorder(), Board().tally()).run(Attempt(NotedDelivery(), job, bound))
+    leave()
+
+    assert outcome == Returned(UNKNOWN)
+    (told,) = seen
+    assert (told.fields["job"], told.fields["actor"], told.fields["attempt"]) == (job.id, actor.name, 2)
+    assert (told.fields["outcome"], told.fields["times"]) == ("unknown", 1)
+    assert "ZeroDivisionError" in told.fields["error"]

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from workers.execution.waiting_room import WaitingRoom
 from workers.middleware.attempt import Attempt
 from workers.middleware.bound import BoundActor
 from workers.middleware.outcome import DONE, Outcome, Returned
+from workers.middleware.settle import UNSETTLED
 
 book = Book("slots")
 
@@ -173,6 +175,30 @@ def test_p12_a_job_that_cannot_even_be_settled_stays_with_the_broker_and_no_thre
     assert slots.stop(within())
     assert not tries.acquire(timeout=0), "what ran is not run again in place: its effects may be there"
     assert all(noted(each).told == ["back"] for each in bad)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_p12_what_could_not_be_settled_keeps_its_slot_until_it_is(
+    slots: Slots, coroutines: Coroutines, is_async: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for runner in ("slots", "coroutines"):
+        monkeypatch.setattr(f"workers.execution.{runner}.UNSETTLED_PAUSE_S", 0.01)
+    settled: SimpleQueue[Outcome | None] = SimpleQueue()
+
+    def first_not(attempt: Attempt) -> Outcome:
+        settled.put(attempt.outcome)
+        if attempt.outcome is None:
+            attempt.outcome = DONE
+            return Returned(UNSETTLED)
+        return DONE
+
+    async def afirst_not(attempt: Attempt) -> Outcome:
+        return first_not(attempt)
+
+    each = attempt(afirst_not if is_async else first_not)
+    (coroutines if is_async else slots).put(each)
+    assert [settled.get(timeout=PATIENCE_S) for _ in range(2)] == [None, DONE]
+    assert noted(each).told == []
 
 
 def test_slots_stop_when_never_started() -> None:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from smena.backoff import Backoff, Pause
 from smena.clock import SYSTEM, Deadline
 from smena.telemetry import events
-from workers.execution.seat import UNSETTLED, Seat
+from workers.execution.seat import UNKNOWN, Seat
 from workers.execution.slots import LOOK_S, UNDECIDED_PAUSE, UNSETTLED_PAUSE_S
 from workers.middleware.attempt import Attempt
 from workers.middleware.job_task import JobTask
@@ -193,13 +193,13 @@ class Coroutines:
     async def _insist(self, seat: Seat, attempt: Attempt, outcome: Outcome) -> None:
         """Do as the threads do (`Slots`)."""
         pause = Pause(UNDECIDED_PAUSE)
-        while type(outcome) is Returned and outcome.why != UNSETTLED and attempt.delivery.alive():
-            if await self._stopped_within(pause.next_s()):
+        while type(outcome) is Returned and outcome.why != UNKNOWN and attempt.delivery.alive():
+            if await self._stopped_within(pause.next_s() if attempt.outcome is None else UNSETTLED_PAUSE_S):
                 break
             attempt = attempt.again()
             outcome = await seat.run_async(attempt)
         if type(outcome) is Returned:
-            await self._stopped_within(UNSETTLED_PAUSE_S if outcome.why == UNSETTLED else 0.0)
+            await self._stopped_within(UNSETTLED_PAUSE_S if outcome.why == UNKNOWN else 0.0)
             attempt.delivery.give_back()
 
     async def _stopped_within(self, seconds: float) -> bool:

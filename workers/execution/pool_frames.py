@@ -9,12 +9,13 @@ from __future__ import annotations
 import enum
 import pickle
 import struct
-import traceback
 from collections.abc import Callable
 from typing import Any, Final
 
 from smena.errors import NotPicklable, OutOfMemory, StepFailed, StepTooLarge
 from smena.telemetry.plain_text import error_text
+from workers.middleware.evidence import of_error
+from workers.middleware.unaskable import askable
 
 HEAD: Final = struct.Struct("!cQ")
 
@@ -71,7 +72,7 @@ def answer(call: bytes | bytearray, most_bytes: int) -> bytes:
     except MemoryError:
         return _frame(Kind.OUT_OF_MEMORY, b"")
     except BaseException as error:  # noqa: BLE001 - the seam: the process goes on, the caller gets the error
-        return _raised(error, most_bytes)
+        return _raised(askable(error), most_bytes)
     try:
         return _frame(Kind.RESULT, _pickled(result, most_bytes))
     except StepTooLarge:
@@ -111,13 +112,13 @@ def name_of(fn: Callable[..., Any]) -> str:
 
 def _raised(error: BaseException, most_bytes: int) -> bytes:
     """Carry the error itself where that can be done, else its text; one that ends a process ends only the step."""
-    trace = "in a pool process:\n" + "".join(traceback.format_exception(error))[-_TEXT_CUT:]
+    trace = "in a pool process:\n" + of_error(error, "").traceback[-_TEXT_CUT:]
     if isinstance(error, Exception):
         try:
             body = _pickled((error.with_traceback(None), trace), most_bytes)
             if type(pickle.loads(body)[0]) is type(error):  # noqa: S301 - our own; many errors do not survive it
                 return _frame(Kind.ERROR, body)
-        except Exception as fault:  # noqa: BLE001 - whatever an error's own code raises: then its text must do
+        except BaseException as fault:  # noqa: BLE001 - whatever an error's own code raises: then its text must do
             trace += f"\nand the error could not be carried: {error_text(fault)}"
     return _frame(Kind.FAILURE, f"{error_text(error)}\n{trace}".encode(errors="replace"))
 

@@ -14,10 +14,11 @@ from smena.telemetry import events
 from smena.telemetry.tally import Tally
 from workers.middleware.attempt import Attempt
 from workers.middleware.outcome import Done, Outcome, Returned
+from workers.middleware.settle import tell_unsettled
 from workers.middleware.stopwatch import Stopwatch
 
-UNSETTLED: Final = "could not be settled"
-"""Why a job is returned that ran and whose outcome is not known: it must not be run again in place."""
+UNKNOWN: Final = "its outcome is not known"
+"""Why a job is returned that may have run, outside of what judges it: it must not be run again in place."""
 
 
 class Recorder(Protocol):
@@ -67,7 +68,7 @@ class Seat:
         try:
             outcome: Outcome = attempt.actor.call(attempt)
         except BaseException as error:  # noqa: BLE001 - the last seam: no thread dies of a job
-            outcome = _unsettled(error)
+            outcome = _unknown(attempt, error)
         self._leave(attempt, outcome, began)
         return outcome
 
@@ -77,7 +78,7 @@ class Seat:
         try:
             outcome: Outcome = await attempt.actor.async_call(attempt)
         except BaseException as error:  # noqa: BLE001 - the last seam: no seat is lost to a job
-            outcome = _unsettled(error)
+            outcome = _unknown(attempt, error)
         self._leave(attempt, outcome, began)
         return outcome
 
@@ -109,7 +110,7 @@ class Seat:
             events.emit(events.JOB_DONE, **attempt.job.facts(actor), run_s=round(passed_s, 6))
 
 
-def _unsettled(error: BaseException) -> Returned:
-    """Keep a job whose settling failed: it is not acked, and its seat tries it again after a pause."""
-    events.loop_failed("settle", error)
-    return Returned(UNSETTLED)
+def _unknown(attempt: Attempt, error: BaseException) -> Returned:
+    """Keep a job that the rings lost: it is not acked, and goes back after a pause."""
+    tell_unsettled(attempt, "unknown", error)
+    return Returned(UNKNOWN)

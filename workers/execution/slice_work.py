@@ -33,6 +33,7 @@ from workers.middleware.once import MOST_LOSSES as MOST_SPARED
 from workers.middleware.outcome import Dead, Done, Outcome, Retry, Returned, Snooze
 from workers.middleware.rings import AsyncCall, Call
 from workers.middleware.tracing import MakeContext
+from workers.middleware.unaskable import askable
 from workers.middleware.verdict import Judge
 
 MOST_LOSSES: Final = 3
@@ -279,7 +280,7 @@ class SliceWork:
         except ClaimLost:
             raise
         except BaseException as error:  # noqa: BLE001 - the seam: whatever an item raises is the item's
-            outcome = self._judge.judge(error, job, recipe.actor.policy)
+            outcome = self._judge.judge(askable(error), job, recipe.actor.policy)
         self._count(numbers, outcome, is_lost=attempt.losses > losses)
         if finish is not None and type(outcome) is Done and not attempt.finished:
             self._alone(finish)  # its `once` key was found: the effect is there, and nothing says that the item is done

@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 
 from smena.backoff import Backoff, Pause
 from smena.clock import Deadline
-from workers.execution.seat import UNSETTLED, Seat
+from workers.execution.seat import UNKNOWN, Seat
 from workers.middleware.attempt import Attempt
 from workers.middleware.outcome import Outcome, Returned
 
@@ -106,16 +106,17 @@ class Slots:
     def _insist(self, seat: Seat, attempt: Attempt, outcome: Outcome) -> None:
         """Try again what could not be decided, until it can be or the process ends.
 
-        What ran and could not be settled is not run again here: after a pause it goes back as it came.
+        What ran and could not be settled is not run again here: it is only settled, or, where nobody knows what it came
+        to, goes back as it came.
         """
         pause = Pause(UNDECIDED_PAUSE)
-        while type(outcome) is Returned and outcome.why != UNSETTLED and attempt.delivery.alive():
-            if self._stopping.wait(pause.next_s()):
+        while type(outcome) is Returned and outcome.why != UNKNOWN and attempt.delivery.alive():
+            if self._stopping.wait(pause.next_s() if attempt.outcome is None else UNSETTLED_PAUSE_S):
                 break
-            attempt = attempt.again()  # and that one again: it knows how often the connection was lost
+            attempt = attempt.again()  # and that one again: it knows what it came to, and how often that was lost
             outcome = seat.run(attempt)
         if type(outcome) is Returned:
-            self._stopping.wait(UNSETTLED_PAUSE_S if outcome.why == UNSETTLED else 0.0)
+            self._stopping.wait(UNSETTLED_PAUSE_S if outcome.why == UNKNOWN else 0.0)
             attempt.delivery.give_back()
 
 

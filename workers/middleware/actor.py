@@ -10,6 +10,7 @@ from smena.book.injection import Injected
 from workers.middleware.attempt import Attempt
 from workers.middleware.outcome import DONE, Done
 from workers.middleware.time_limit import in_time, in_time_async
+from workers.middleware.unaskable import askable
 
 
 def call_actor(attempt: Attempt) -> Done:
@@ -34,8 +35,11 @@ def _called(attempt: Attempt) -> Done:
         else:
             result = actor.fn(*attempt.args, **attempt.kwargs)
     except BaseException as error:
+        plain = askable(error)
         if getpid() != pid:
-            _end_fork(error)
+            _end_fork(plain)
+        if plain is not error:
+            raise plain from None
         raise
     if getpid() != pid:
         _end_fork(None)
@@ -49,8 +53,11 @@ async def _called_async(attempt: Attempt) -> Done:
     try:
         result = await actor.fn(*_injected(attempt, actor.injects), *attempt.args, **attempt.kwargs)
     except BaseException as error:
+        plain = askable(error)
         if getpid() != pid:
-            _end_fork(error)
+            _end_fork(plain)
+        if plain is not error:
+            raise plain from None
         raise
     if getpid() != pid:
         _end_fork(None)
@@ -62,11 +69,15 @@ def _end_fork(error: BaseException | None) -> NoReturn:
 
     The job is its parent's: a child that went on would settle it too, and speak on the parent's sockets.
     """
-    code = error.code if isinstance(error, SystemExit) else None
-    if isinstance(code, int):
-        os._exit(code & 0xFF)
-    os.write(2, b"smena: a process that an actor forked left the actor's function; it ends here\n")
-    os._exit(0 if error is None else 1)
+    status = 0 if error is None else 1
+    try:
+        code = error.code if isinstance(error, SystemExit) else None
+        if isinstance(code, int):
+            status = code & 0xFF
+        else:
+            os.write(2, b"smena: a process that an actor forked left the actor's function; it ends here\n")
+    finally:
+        os._exit(status)
 
 
 def _injected(attempt: Attempt, injects: tuple[Injected, ...]) -> tuple[Any, ...]:

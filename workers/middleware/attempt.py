@@ -10,6 +10,7 @@ from smena.job import Job
 from smena.records.turns import Turn
 from workers.broker.delivery import Delivery
 from workers.middleware.bound import BoundActor
+from workers.middleware.outcome import Outcome
 from workers.middleware.stopwatch import UNWATCHED
 
 LIMIT: Final = "limit"
@@ -25,12 +26,13 @@ class Attempt:
     actor from its own. ``due_s`` (monotonic) and ``bound`` say until when it may run and why, where that is limited;
     ``watch`` is that of the seat that runs it. ``losses`` counts how often its connection was lost under it.
     ``target`` is what is called: the actor, or its expiry handler. ``turn`` is under what a job of a partition takes
-    effect, and None for any other.
+    effect, and None for any other. ``outcome`` is what it came to where that could not be settled ``unsettled`` times
+    in a row: such an attempt is not run again, only settled.
     """
 
     __slots__ = (
         "actor", "args", "began", "bound", "context", "delivery", "due_s", "job", "kwargs", "losses",
-        "session", "target", "turn", "watch"
+        "outcome", "session", "target", "turn", "unsettled", "watch"
     )  # fmt: skip
 
     context: Context
@@ -44,6 +46,8 @@ class Attempt:
         self.kwargs: dict[str, Any] = job.kwargs
         self.began = False
         self.losses = 0
+        self.outcome: Outcome | None = None
+        self.unsettled = 0
         self.session: Any = None
         self.due_s: float | None = None
         self.bound = LIMIT
@@ -60,7 +64,7 @@ class Attempt:
         return True
 
     def again(self) -> Attempt:
-        """Return the same delivery as it came, to be run once more from the start."""
+        """Return the same delivery as it came, to be run once more from the start, or just settled if it has run."""
         again = Attempt(self.delivery, self.job, self.actor, self.turn)
-        again.losses = self.losses
+        again.losses, again.outcome, again.unsettled = self.losses, self.outcome, self.unsettled
         return again

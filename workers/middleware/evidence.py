@@ -12,7 +12,8 @@ import sysconfig
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
+
+from smena.telemetry.plain_text import true_traceback, type_name
 
 _LIBRARY_DIRS = tuple(
     {os.path.realpath(path) + os.sep for path in sysconfig.get_paths().values() if path != sysconfig.get_path("data")}
@@ -43,10 +44,10 @@ def of_error(error: BaseException | None, reason: str) -> Evidence:
     """Collect the evidence of an error; without one, of the reason alone. Never raises."""
     if error is None:
         return Evidence("", "", "", _digest(reason))
-    if isinstance(error, Reported):
+    if type(error) is Reported:
         return error.evidence
-    kind = f"{type(error).__module__}.{type(error).__qualname__}"
-    return Evidence(kind, _text(error), _trace(error), _digest(f"{kind}@{_place(error.__traceback__)}"))
+    kind = _kind(error)
+    return Evidence(kind, _text(error), _trace(error), _digest(f"{kind}@{_place(error)}"))
 
 
 def of_crash(error: BaseException, kind: str, last_words: str) -> Evidence:
@@ -54,28 +55,35 @@ def of_crash(error: BaseException, kind: str, last_words: str) -> Evidence:
 
     The fingerprint is the same for crashes of one ``kind``.
     """
-    return Evidence(f"{type(error).__module__}.{type(error).__qualname__}", _text(error), last_words, _digest(kind))
+    return Evidence(_kind(error), _text(error), last_words, _digest(kind))
+
+
+def _kind(error: BaseException) -> str:
+    try:
+        return f"{type(error).__module__}.{type(error).__qualname__}"
+    except BaseException:  # noqa: BLE001 - the seam: a class's own class is user code
+        return type_name(error)
 
 
 def _text(error: BaseException) -> str:
     try:
         return str(error)
     except BaseException as broken:  # noqa: BLE001 - the seam: an error's own __str__ is user code
-        return f"<{type(error).__qualname__}: its text raised {type(broken).__name__}>"
+        return f"<{type_name(error)}: its text raised {type_name(broken)}>"
 
 
 def _trace(error: BaseException) -> str:
     try:
-        lines = traceback.format_exception(type(error), error, error.__traceback__, limit=-_FRAMES_KEPT)
+        lines = traceback.format_exception(type(error), error, true_traceback(error), limit=-_FRAMES_KEPT)
     except BaseException as broken:  # noqa: BLE001 - the seam: formatting calls user code, such as __repr__ and __str__
-        return f"<no traceback: formatting it raised {type(broken).__name__}>"
+        return f"<no traceback: formatting it raised {type_name(broken)}>"
     return "".join(lines)
 
 
-def _place(frames: TracebackType | None) -> str:
+def _place(error: BaseException) -> str:
     """Return ``file:function`` of the innermost frame outside every library, else of the innermost."""
     place = innermost = ""
-    for frame, _ in traceback.walk_tb(frames):
+    for frame, _ in traceback.walk_tb(true_traceback(error)):
         code = frame.f_code
         innermost = f"{Path(code.co_filename).name}:{code.co_name}"
         if not os.path.realpath(code.co_filename).startswith(_LIBRARY_DIRS):

@@ -8,7 +8,10 @@ before the message is acked, whether it is acked at all, and whether an attempt 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+MOST_REASON_CHARS: Final = 100
+"""What is kept of a reason: letters are listed and counted by it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from smena.errors import (
 )
 from smena.job import Job
 from smena.store.terms import Term
-from workers.middleware.outcome import Dead, Lost, Outcome, Retry, Returned, Snooze
+from workers.middleware.outcome import MOST_REASON_CHARS, Dead, Lost, Outcome, Retry, Returned, Snooze
 
 Translate = Callable[[BaseException], SmenaError | None]
 
@@ -78,7 +78,7 @@ class Judge:
         """
         try:
             return self._judged(error, job, policy, term)
-        except Exception:  # noqa: BLE001 - an error's own properties are the job's code: then it is unknown
+        except BaseException:  # noqa: BLE001 - an error's own properties are the job's code: then it is unknown
             return self._unexpected(error, job, policy)
 
     def _judged(self, error: BaseException, job: Job, policy: RetryPolicy, term: Term | None) -> Outcome:
@@ -94,9 +94,9 @@ class Judge:
                 return Dead(_code(known), error)
             case PoolBusy():
                 pause_s = BUSY_POOL_PAUSE_S * random.uniform(0.5, 1.5)  # noqa: S311 - jitter
-                return Snooze(pause_s, known.code)
+                return Snooze(pause_s, _code(known))
             case PoolBroken():
-                return Returned(known.code)
+                return Returned(_code(known))
             case Transient():
                 wait_s = _seconds(getattr(known, "retry_after_s", None))
                 return self._later(error, wait_s, job, policy, policy.attempts, "exhausted")
@@ -108,10 +108,16 @@ class Judge:
         return self._later(error, None, job, policy, limit, "unexpected")
 
     def classify(self, error: BaseException) -> BaseException:
-        """Return the error of the taxonomy that stands for ``error``, or ``error`` itself."""
+        """Return the error of the taxonomy that stands for ``error``, or ``error`` itself; never raises."""
+        try:
+            return self._classified(error)
+        except BaseException:  # noqa: BLE001 - as above: one that cannot be read stands for itself
+            return error
+
+    def _classified(self, error: BaseException) -> BaseException:
         if isinstance(error, SmenaError | Shutdown):
             return error
-        if isinstance(error, CancelledError) and SHUTDOWN_CANCEL in error.args:
+        if is_shutdown(error):
             return Shutdown()
         for translate in self.translations:
             translated = translate(error)
@@ -142,14 +148,19 @@ class Judge:
         return max(0.0, (self.clock.now_ms() - born_ms) / 1000) if born_ms else 0.0
 
 
+def is_shutdown(error: BaseException) -> bool:
+    """Say whether it is the cancellation by which the fleet ends a coroutine."""
+    return isinstance(error, CancelledError) and any(type(arg) is str and arg == SHUTDOWN_CANCEL for arg in error.args)
+
+
 def _ends(error: LostError, term: Term | None) -> bool:
     return term is not None and error.facts == {"lease": term.lease, "term": term.number}
 
 
 def _code(error: SmenaError) -> str:
-    """Return the error's code; where the author's is no text, the nearest one up its bases."""
+    """Return the error's code, cut; where the author's is no text, the nearest one up its bases."""
     codes = (vars(kind).get("code") for kind in type(error).__mro__)
-    return next(code for code in codes if isinstance(code, str) and code)
+    return next(code for code in codes if isinstance(code, str) and code)[:MOST_REASON_CHARS]
 
 
 def _seconds(value: object) -> float | None:

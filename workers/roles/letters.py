@@ -20,11 +20,11 @@ from smena.clock import Clock
 from smena.errors import IdReused, Undecodable
 from smena.job import Job
 from smena.records.dead_letters import DeadLetter
+from workers.middleware.outcome import MOST_REASON_CHARS
 
 UNEXPLAINED: Final = "unexplained"
 """The reason of a letter that says none: it was put into the dead queue by a stranger."""
 
-MOST_REASON_CHARS: Final = 100
 _NO_WORD: Final = re.compile(r"[^\w.:-]+")
 _DIGEST_CHARS: Final = 32
 _UNREADABLE: Final = "unreadable"

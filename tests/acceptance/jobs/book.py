@@ -103,6 +103,34 @@ def bug(how: str) -> None:
     raise KeyError(how)
 
 
+class Liar(Exception):
+    """An error that raises when it is asked what it is."""
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """Fail."""
+        raise KeyboardInterrupt
+
+
+@book.actor(queue="jobs", retry=Retry(base_s=0.05, cap_s=0.1))
+def lies(key: str) -> None:
+    """Fail with an error that cannot be looked at."""
+    raise Liar(key)
+
+
+@book.actor(queue="jobs", retry=Retry(base_s=0.05, cap_s=0.1))
+async def alies(key: str) -> None:
+    """Do the same on the event loop."""
+    raise Liar(key)
+
+
+@book.actor(queue="jobs", once=lambda key: key, retry=Retry(base_s=0.05, cap_s=0.1))
+def lies_in_session(ctx: Context, session: Session, /, key: str) -> None:
+    """Do the same after writing."""
+    session.execute(EFFECT, values(ctx, key))
+    raise Liar(key)
+
+
 @book.actor(queue="jobs")
 def hold(ctx: Context, session: Session, /, key: str) -> None:
     """Say that it runs, wait for the cue `let-go`, take effect."""

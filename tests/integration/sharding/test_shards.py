@@ -13,6 +13,7 @@ from smena.book import Actor
 from smena.context import current
 from smena.errors import TermLost, Transient
 from smena.store.database import Database
+from tests.fixtures.hostile_errors import UNKNOWN
 from workers.execution.claim_keeper import HeldClaim
 from workers.middleware.once import MOST_LOSSES
 from workers.middleware.outcome import DONE, YIELDED, Dead, Returned, Snooze
@@ -106,6 +107,27 @@ def test_attempts_are_counted_item_by_item_until_it_is_dead_with_its_reason(data
     with database.session() as session:
         found = {item.number: item.error for item in batches.items(session, batch, "dead")}
     assert found[6] == "always"
+
+
+@pytest.mark.parametrize(
+    ("actor", "per"), [(book.plain, "item"), (book.commits, "item"), (book.slices, "slice")], ids=lambda one: str(one)
+)
+def test_an_item_whose_error_cannot_be_looked_at_is_dead_and_its_neighbours_are_done(
+    database: Database, actor: Actor[..., Any], per: Per
+) -> None:
+    kinds = dict(enumerate(UNKNOWN.values()))
+
+    def hook(number: int) -> None:
+        if number in kinds:
+            raise kinds[number]()
+
+    book.doing.hook = hook
+    batch = opened(database, actor, 20, per=per)
+    with process(database) as one:
+        one.work(batch)
+        assert outcome_of(one, batch) == ("complete", 20 - len(kinds), len(kinds), 0)
+    assert dead(database, batch).keys() == kinds.keys()
+    assert effects(database) == ({} if actor is book.plain else dict.fromkeys(set(range(20)) - kinds.keys(), 1))
 
 
 @pytest.mark.parametrize("said", [{}, {"mode": "partition", "by": str}], ids=["claim", "partition"])
