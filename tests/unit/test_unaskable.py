@@ -11,11 +11,12 @@ from typing import NoReturn
 import pytest
 
 from smena.book import Book
+from smena.clock import SYSTEM
 from smena.errors import DatabaseLost, Permanent
 from smena.telemetry import events
 from smena.telemetry.event import Occurrence
 from smena.telemetry.plain_text import error_text
-from tests.fixtures.hostile_errors import UNKNOWN, BadCode, ClassRaises
+from tests.fixtures.hostile_errors import UNKNOWN, BadCode, BadResponse, ClassRaises
 from tests.fixtures.ring_bench import Bench
 from workers.execution import pool_frames
 from workers.middleware.attempt import Attempt
@@ -23,6 +24,7 @@ from workers.middleware.evidence import of_error
 from workers.middleware.outcome import MOST_REASON_CHARS, Dead, Done, Retry, Returned
 from workers.middleware.settle import MOST_UNSETTLED, UNSETTLED
 from workers.middleware.unaskable import Unaskable, askable
+from workers.middleware.verdict import Judge
 
 book = Book("unaskable")
 ran: list[str] = []
@@ -116,6 +118,11 @@ def test_what_is_known_of_an_error_that_lies_is_its_class_its_text_and_its_place
     told = of_error(plain, "unexpected")
     assert told.error_text == "ClassRaises"
     assert "in step" in told.traceback
+
+
+def test_an_error_whose_properties_raise_stands_for_itself() -> None:
+    error = BadResponse()
+    assert Judge(SYSTEM).classify(error) is error
 
 
 def test_an_error_in_order_is_handed_on_as_it_is() -> None:
