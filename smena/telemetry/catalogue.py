@@ -346,14 +346,14 @@ JOB_SUSPECTED = Event(
 JOB_STRUCK = Event(
     "job.struck",
     "warning",
-    "A process died in which a job ran; no attempt is spent.",
+    "A process died in which a job ran, or had ended a moment before; no attempt is spent.",
     {
         "job": "id of the job",
         "actor": "name of the actor",
         "attempt": "number of the attempt",
         "why": "suspected, or to blame: fault, hard_limit, held_interpreter",
         "how": "signal or exit code",
-        "beside": "jobs that ran there",
+        "beside": "jobs that ran there, or that had ended there",
         "peak_mib": "most memory the process held",
         "ran_s": "time the job had run",
     },

@@ -3,7 +3,10 @@
 import math
 import os
 import signal
+from collections.abc import Sequence
 from typing import Any
+
+import pytest
 
 from smena.amqp import names
 from tests.acceptance.fleet.grip import alive
@@ -25,6 +28,20 @@ WAYS = {
     "hog": "SIGKILL",
 }
 """How a job kills its process, and what that looks like from outside."""
+
+
+CUT_OFF = ["closes all and returns", "null over all and returns"]
+RETURNING = ["raises in all threads", *CUT_OFF]
+"""How a job breaks its process and returns, so that it does not run any more when the process ends.
+
+The first does so in its cell too, but is heard there: it is done, as whoever returns. The others cut their cell off.
+"""
+
+
+def strikes(fleet: RealFleet, job_id: str) -> Sequence[tuple[Any, ...]]:
+    """Return what is held against the job, the oldest first: among how many, how they died, and if it was cleared."""
+    held = "SELECT beside, how, cleared_at IS NOT NULL FROM smena.strikes"
+    return fleet.rows(f"{held} WHERE job_id = '{job_id}' ORDER BY struck_at")
 
 
 def letters(broker: BrokerView) -> list[dict[str, Any]]:
@@ -85,6 +102,31 @@ def test_p21_a_job_that_closes_what_is_not_its_own_ends_the_process_at_once(
     assert not real_fleet.events("drain.started")
     real_fleet.send(book.note.message("a"), book.anote_once.message("b"))
     eventually(lambda: real_fleet.effects() == {"a": 1, "b": 1})
+
+
+@pytest.mark.parametrize("beside", [0, 20])
+@pytest.mark.parametrize("how", RETURNING)
+def test_p21_a_job_that_breaks_its_process_and_returns_comes_to_an_end_and_nobody_beside_it_pays(
+    real_fleet: RealFleet, broker: BrokerView, how: str, beside: int
+) -> None:
+    real_fleet.up()
+    real_fleet.wait_ready_workers(1)
+    poison = deaths.breaker.message(how)
+    good = [book.slow_note.message(f"k{number}") for number in range(beside)]
+    real_fleet.send(*good[:3], poison, *good[3:])
+    if how in CUT_OFF:
+        eventually(lambda: broker.depth(names.dead_queue(broker.prefix, "jobs")) == 1)
+        (letter,) = letters(broker)
+        assert (letter["job"], letter["smena-reason"], letter["smena-attempt"]) == (poison.id, "crashed", 1)
+    else:
+        eventually(lambda: [cleared for *_, cleared in strikes(real_fleet, poison.id)] == [True])
+    eventually(lambda: len(real_fleet.effects()) == beside)
+
+    among, died, _ = strikes(real_fleet, poison.id)[0]
+    assert died.endswith("after the job had ended")
+    assert 2 <= bitten(real_fleet, poison.id) <= most(among)
+    assert real_fleet.rows("SELECT DISTINCT attempt FROM effects") == [(1,)] * (beside > 0)
+    real_fleet.wait_ready_workers(1)
 
 
 def test_p21_a_job_that_stops_its_process_is_dead_with_evidence_and_its_neighbours_are_done_once(

@@ -178,6 +178,53 @@ def test_p19_in_the_drain_of_the_whole_fleet_it_is_nobodys_fault_whoever_hears_o
     assert struck(child, Ended(12, Exit.DRAIN_OVERRAN), Evidence(ran(1))) == []
 
 
+def had_ended(*jobs: int) -> tuple[Running, ...]:
+    return tuple(Running(slot, f"was{slot}", "a.b", 1, 1.0, 1, 1, ended_at=3.5) for slot in jobs)
+
+
+ENDED = [("was0", "suspected"), ("was1", "suspected")]
+
+
+def test_p21_what_had_just_ended_in_a_child_that_died_of_itself_is_suspected_apart_from_what_ran(
+    child: SupervisedChild,
+) -> None:
+    strikes = bury(child, KILLED, Evidence(ran(1), ended=had_ended(0, 1)), "here").strikes
+    assert [(one.job_id, one.beside, one.how) for one in strikes] == [
+        ("job0", 1, "SIGKILL"),
+        ("was0", 2, "SIGKILL after the job had ended"),
+        ("was1", 2, "SIGKILL after the job had ended"),
+    ]
+    assert [one.ran_s for one in strikes[1:]] == [2.5, 2.5]
+
+
+@pytest.mark.parametrize("code", [Exit.DRAIN_OVERRAN, Exit.CRASHED, Exit.DRAINED])
+def test_p21_what_had_ended_in_a_drain_is_suspected_only_if_the_child_had_lost_what_it_settles_by(
+    child: SupervisedChild, line: Pipe, code: int
+) -> None:
+    drains(child, line)
+    assert struck(child, Ended(12, code), Evidence(ended=had_ended(0, 1))) == []
+    assert struck(child, Ended(12, code), Evidence(ended=had_ended(0, 1), is_broken=True)) == ENDED
+    child.killed = True
+    assert struck(child, KILLED, Evidence(ended=had_ended(0, 1))) == []
+    assert struck(child, KILLED, Evidence(ended=had_ended(0, 1), is_broken=True)) == ENDED
+
+
+@pytest.mark.usefixtures("deaf")
+def test_p19_what_had_ended_in_a_child_that_was_asked_to_end_is_held_against_nobody(
+    child: SupervisedChild, line: Pipe
+) -> None:
+    child.ask_to_drain()
+    drains(child, line)
+    assert struck(child, Ended(12, Exit.DRAINED), Evidence(ended=had_ended(0, 1), is_broken=True)) == []
+
+
+def test_p21_what_had_ended_is_innocent_where_another_is_to_blame(child: SupervisedChild) -> None:
+    left = Evidence(ran(1, 2), Fault("Segmentation fault", 2, "where"), ended=had_ended(0, 1))
+    assert struck(child, Ended(12, None, signal.SIGSEGV), left) == [("job1", "fault")]
+    child.killed, child.culprits = True, (Culprit("job1", "a.b", 1, 1, "hard_limit"),)
+    assert struck(child, KILLED, left) == [("job1", "hard_limit")]
+
+
 class Away:
     """A register that cannot be reached for a while."""
 

@@ -34,7 +34,7 @@ from workers.process.mishaps import Mishaps
 
 events.subscribe(lambda told: print(told.event.name, "in", told.fields["where"], flush=True), only=[events.PROCESS_BUG])
 ended = threading.Event()
-mishaps = Mishaps(lambda _: ended.set(), list)
+mishaps = Mishaps(lambda _: ended.set(), list, lambda: print("marked", end=" ", flush=True))
 mishaps.install()
 parts = {
     "link": LinkThread,
@@ -42,6 +42,8 @@ parts = {
 }
 if sys.argv[1] == "stray":
     threading.Thread(target=lambda: os.read(4095, 1), name="stray").start()
+elif sys.argv[1] == "exits":
+    threading.Thread(target=sys.exit, name="link").start()
 else:
     parts[sys.argv[1]]().start()
     os.closerange(3, 4096)
@@ -60,11 +62,19 @@ def test_a_process_without_its_own_descriptors_ends_at_once(part: str, where: st
     ran = _run(part)
 
     assert ran.returncode == Exit.CRASHED
-    assert ran.stdout == f"process.bug in {where}\n"
+    assert ran.stdout == f"marked process.bug in {where}\n"
 
 
 def test_a_thread_of_the_users_own_that_reads_what_is_closed_ends_the_process_in_order() -> None:
-    assert _run("stray").returncode == _IN_ORDER
+    ran = _run("stray")
+
+    assert (ran.returncode, ran.stdout) == (_IN_ORDER, "process.bug in the thread stray\n")
+
+
+def test_p21_a_thread_of_the_fleets_own_that_a_job_has_made_exit_ends_the_process_in_order() -> None:
+    ran = _run("exits")
+
+    assert (ran.returncode, ran.stdout) == (_IN_ORDER, "marked process.bug in the thread link\n")
 
 
 def test_p30_a_lost_database_is_this_processs_own_want_when_it_has_no_descriptor_left() -> None:

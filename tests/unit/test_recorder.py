@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,18 @@ import pytest
 
 from tests.fixtures.eventually import eventually
 from workers.process import recorder as flight
-from workers.process.recorder import FlightRecorder, Running, read, read_link_tick
+from workers.process.recorder import (
+    KEPT,
+    MOST_RECENT,
+    RECENT_S,
+    FlightRecorder,
+    Running,
+    read,
+    read_begun,
+    read_break,
+    read_link_tick,
+    recent,
+)
 
 
 @pytest.fixture
@@ -51,6 +63,59 @@ def test_a_new_job_in_a_slot_keeps_its_thread(recorder: FlightRecorder, path: Pa
     recorder.enter(0, "x", "a.b", 1, 1.0)
 
     assert [(job.job_id, job.thread_id) for job in read(path)] == [("x", threading.get_native_id())]
+
+
+def test_p21_what_ended_is_kept_for_as_many_jobs_as_a_slot_has_records(recorder: FlightRecorder, path: Path) -> None:
+    recorder.bind(1)
+    for number in range(KEPT + 3):
+        recorder.enter(1, f"job-{number}", "a.b", 1, 5.0)
+        recorder.leave(1)
+    recorder.enter(1, "now", "a.b", 1, 6.0)
+
+    begun = {job.job_id: job for job in read_begun(path)}
+    assert set(begun) == {"now", *(f"job-{number}" for number in range(4, KEPT + 3))}
+    assert begun["job-4"].ended_at > begun["job-4"].since == 5.0
+    assert begun["job-4"].thread_id == threading.get_native_id()
+    assert begun["now"].ended_at == 0
+    assert [job.job_id for job in read(path)] == ["now"]
+
+
+def test_the_moment_of_the_first_break_is_kept(recorder: FlightRecorder, path: Path) -> None:
+    assert read_break(path) == 0
+    before = time.time()
+    recorder.mark_break()
+    first = read_break(path)
+    recorder.mark_break()
+    assert before <= first == read_break(path)
+
+
+def ended(job_id: str, since: float, ended_at: float) -> Running:
+    return Running(0, job_id, "a.b", 1, since, 0, 0, ended_at=ended_at)
+
+
+def names(jobs: list[Running]) -> list[str]:
+    return [job.job_id for job in jobs]
+
+
+def test_p21_what_ended_a_moment_before_a_process_was_dead_may_be_what_it_died_of() -> None:
+    begun = [
+        ended("long ago", 1, 99.9 - RECENT_S),
+        ended("runs", 99, 0),
+        ended("just", 1, 99.9),
+        ended("late", 1, 99.5),
+    ]
+    assert names(recent(begun, 0, dead_at=100)) == ["just", "late"]
+    assert recent(begun, 0, dead_at=200) == []
+
+
+def test_p21_of_a_process_that_broke_those_are_suspects_that_ended_just_before_or_ran_then() -> None:
+    begun = [ended("long ago", 1, 49), ended("just", 49, 49.9), ended("ran", 49, 60), ended("began after", 51, 52)]
+    assert names(recent(begun, 50.5, dead_at=60)) == ["ran", "just"]
+
+
+def test_p21_of_many_that_had_ended_the_last_are_suspects_each_once() -> None:
+    begun = [ended(f"job{number}", 1, 99 + number / 100) for number in range(50)] + [ended("job49", 1, 99.2)]
+    assert names(recent(begun, 0, dead_at=99.5)) == [f"job{49 - number}" for number in range(MOST_RECENT)]
 
 
 def test_long_names_are_cut_and_stay_text(recorder: FlightRecorder, path: Path) -> None:

@@ -48,7 +48,7 @@ class Reap(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """How a cell died, and what ran in it then."""
+    """How a cell died, and what had begun in it: who did and has not answered may have broken it and returned."""
 
     ending: Ending
     ran: Sequence[Running]
@@ -148,8 +148,10 @@ class Cell:
     def _death(self, ending: Ending) -> Death:
         if self._was_stopped:
             ending = replace(ending, how=told(ending.how))
-        ran = recorder.read(self._orders.file(self.pid, "flight"))
+        flight = self._orders.file(self.pid, "flight")
+        running = recorder.read(flight)
         fault = faultfile.read(self._orders.file(self.pid, "fault"))
-        blamed = self._holders or [job for job in ran if fault and job.thread_ident == fault.thread_ident]
+        blamed = self._holders or [job for job in running if fault and job.thread_ident == fault.thread_ident]
+        ran = list({job.key: job for job in (*recorder.read_begun(flight), *running)}.values())
         lines = lastlines.read(self._orders.file(self.pid, "lines"))
         return Death(ending, ran, blamed, lines, "" if fault is None else fault.stack)

@@ -122,12 +122,16 @@ class Quarantine(Loop):
             self._begin()
 
     def _sort(self) -> None:
-        """Put together those that died together last, in halves."""
+        """Put together those that died together last, in halves; those that had ended there apart from those that ran.
+
+        For these are the likelier ones, and are not to pay with a process more for the others' number.
+        """
         with self._changing:
-            deaths: dict[str, list[Suspect]] = {}
+            deaths: dict[tuple[str, str], list[Suspect]] = {}
             while self._arrived:
                 suspect = self._arrived.popleft()
-                deaths.setdefault(suspect.strikes[-1].life, []).append(suspect)
+                last = suspect.strikes[-1]
+                deaths.setdefault((last.life, last.how), []).append(suspect)
             for group in deaths.values():
                 self._groups += halves(group)
 

@@ -23,7 +23,7 @@ from workers.middleware.attempt import Attempt
 from workers.middleware.evidence import Evidence, Reported, of_crash
 from workers.middleware.outcome import Dead, Retry, Snooze
 from workers.middleware.settle import ack
-from workers.process.recorder import Running
+from workers.process.recorder import Running, after_its_end
 
 _UNTOLD: Final = Evidence("", "", "", "")
 _OUTCOMES: Final = {"acked": "done", "back": "returned", "retry": "retry", "snooze": "snooze", "dead": "dead"}
@@ -99,10 +99,10 @@ class Verdicts:
     def after_death(self, cell: Cell, death: Death) -> list[Group]:
         """Say what follows for those that had not answered; return whom to try again, in which groups."""
         left = {suspect.key: suspect for suspect in cell.left.values()}
-        ran = {_key(job): job for job in death.ran if _key(job) in left}
+        ran = {job.key: job for job in death.ran if job.key in left}
         if not ran:  # it could not even boot
             return [tuple(left.values())]
-        blamed = [_key(job) for job in death.blamed if _key(job) in ran]
+        blamed = [job.key for job in death.blamed if job.key in ran]
         is_one = len(blamed) == 1
         struck = blamed or list(ran)
         strikes = [self._strike(cell.life, ran[key], death, beside=len(ran), is_blamed=is_one) for key in struck]
@@ -133,9 +133,9 @@ class Verdicts:
             actor=job.actor,
             why="fault" if is_blamed else "suspected",
             beside=beside,
-            how=death.ending.how,
+            how=after_its_end(death.ending.how) if job.ended_at else death.ending.how,
             peak_mib=death.ending.peak_mib,
-            ran_s=round(max(0.0, self._clock.now_ms() / 1000 - job.since), 3),
+            ran_s=round(max(0.0, (job.ended_at or self._clock.now_ms() / 1000) - job.since), 3),
             worker=f"{self._own.worker}-cell",
             host=self._own.host,
             lines=death.lines or None,
@@ -163,7 +163,3 @@ def halves(group: Sequence[Suspect]) -> list[Group]:
     """Return a group in two halves, or a single one as it is."""
     middle = (len(group) + 1) // 2
     return [half for half in (tuple(group[:middle]), tuple(group[middle:])) if half]
-
-
-def _key(job: Running) -> AttemptKey:
-    return job.job_id, job.attempt

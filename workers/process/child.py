@@ -73,7 +73,7 @@ class Child:
         self._stack_file: StackFile | None = None
         self._recorder: FlightRecorder | None = None
         self._standing = StandingBack()
-        self.mishaps = Mishaps(self._end_in_order, self._running)
+        self.mishaps = Mishaps(self._end_in_order, self._running, self._mark_break)
         self.had_mishap = False
         self._thread = threading.Thread(target=self._listen, name="smena-parent", daemon=True)
 
@@ -215,6 +215,10 @@ class Child:
         self.had_mishap = True
         self.failed(error)
         self._begin_drain(Exit.CRASHED)
+
+    def _mark_break(self) -> None:
+        if self._recorder is not None:
+            self._recorder.mark_break()
 
     def _running(self) -> list[Running]:
         try:

@@ -36,15 +36,25 @@ _DESCRIPTOR_GONE: Final = frozenset({errno.EBADF, errno.ENOTSOCK, errno.EINVAL})
 """What a loop's own descriptor answers when it was closed, or its number is another file's by now."""
 
 _OWN_THREADS: Final = frozenset({"link", "smena-parent"})
-"""Threads that wait on descriptors of the fleet's own, and run no code of an actor."""
+"""Threads that wait on descriptors of the fleet's own, and run no code of an actor: not even `SystemExit` is theirs."""
 
 
 class Mishaps:
-    """The last resorts of one process. ``end`` is told the error in words, on whatever thread it happened."""
+    """The last resorts of one process. ``end`` is told the error in words, on whatever thread it happened.
 
-    def __init__(self, end: Callable[[str], object], running: Callable[[], Sequence[Running]]) -> None:
+    ``mark`` is called first of all when what the process settles by is gone: acks of what has just ended may never
+    leave it.
+    """
+
+    def __init__(
+        self,
+        end: Callable[[str], object],
+        running: Callable[[], Sequence[Running]],
+        mark: Callable[[], object] = lambda: None,
+    ) -> None:
         self._end = end
         self._running = running
+        self._mark = mark
         self._telling_spent = threading.Lock()
         """Held for good by the first that finds the process without means."""
 
@@ -63,6 +73,7 @@ class Mishaps:
         The supervisor is not told by the pipe, whose number may be another file's too: it sees the exit.
         """
         if isinstance(error, OSError) and error.errno in _DESCRIPTOR_GONE:
+            self._mark()
             try:
                 self._emit(where, error, "a descriptor of the process's own is gone:")
             finally:
@@ -107,10 +118,11 @@ class Mishaps:
         return what
 
     def _in_thread(self, args: threading.ExceptHookArgs) -> None:
-        if args.exc_type is not SystemExit:
-            name = args.thread.name if args.thread is not None else "?"
+        name = args.thread.name if args.thread is not None else "?"
+        if name in _OWN_THREADS or args.exc_type is not SystemExit:
             if name in _OWN_THREADS:
                 self.end_without_descriptors(f"the thread {name}", args.exc_value)
+                self._mark()
             self.tell(f"the thread {name}", args.exc_value)
 
     def _unraisable(self, args: UnraisableHookArgs) -> None:

@@ -4,10 +4,14 @@ The child writes (`FlightRecorder`), anyone may read (`read`): the supervisor wh
 Nothing is flushed: the pages belong to the kernel, so they are whole after SIGKILL too, and stale only if the machine
 itself goes down.
 
-File: a header (magic, version, slots, pid, link tick), then the sequence number of every slot, then the slots. A slot's
-sequence is odd while it is being written; a reader takes the sequence before and after and tries again when it moved.
-A slot that stays odd belongs to a child that was stopped or died between two stores, some hundred nanoseconds wide; it
-is given as it is, marked ``torn``.
+File: a header (magic, version, slots, pid, moment of the break, link tick), then the sequence number of every slot,
+then its thread, then the records: of each slot those of the last `KEPT` jobs, in turn. A slot's sequence is odd while
+one is being written; a reader takes the sequence before and after and tries again when it moved. A slot that stays odd
+belongs to a child that was stopped or died between two stores, some hundred nanoseconds wide; its record is given as it
+is, marked ``torn``.
+
+A job may break its process and return: it runs no more when the process dies of it, and its ack never leaves. So what
+has ended is kept for a while, and `mark_break` notes when the process lost what it settles by.
 
 Writing is by a mapping, for it is hot; reading is not, for a reader must not die of SIGBUS where the file lacks a page.
 """
@@ -18,26 +22,36 @@ import os
 import struct
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from workers.process.folder import map_new_file
 
 _MAGIC = b"SMFR"
-_HEADER = struct.Struct("<4sIIIqQ")
-"""Magic, version, slots, pid, time the file was made (unused by readers), link tick."""
-_VERSION = 2
+_HEADER = struct.Struct("<4sIIIdQ")
+"""Magic, version, slots, pid, moment of the break (Unix seconds; 0 = none), link tick."""
+_VERSION = 3
+_BREAK_WORD = 2
 _TICK_WORD = 3
-"""The link tick's place in the file counted in 8-byte words."""
+"""Places in the file counted in 8-byte words."""
 _HEADER_BYTES = 64
-_SLOT = struct.Struct("<dQ256s96s")
-"""Started (Unix seconds; 0 = nothing runs), attempt, job id, actor; texts are UTF-8, cut, padded with NUL.
+_SLOT = struct.Struct("<ddQ256s96s")
+"""Started, ended (Unix seconds; 0 = not yet), attempt, job id, actor; texts are UTF-8, cut, padded with NUL.
 
 A job is found again by its id, so that is cut where no message could carry more."""
 _SLOT_BYTES = 384
 _THREAD = struct.Struct("<QQ")
-_THREAD_AT = _SLOT.size
 """The native id and the Python ident (the one faulthandler prints) of the slot's thread."""
+KEPT = 8
+"""Records of a slot, a power of two: what is short may end there several times before another thread is heard."""
+RECENT_S = 1.0
+"""How long after its end a job may still be what a process dies of; its ack leaves within some milliseconds."""
+MOST_RECENT = 16
+"""Of those that had ended, the last ones only: each is a suspect."""
+_unix_s: Final = time.time
+"""Taken now: a job may put another clock in its place."""
 _SPINS = 20
 _TORN_S = 0.1
 """How long one reading waits, over all slots, for writers that the kernel has put aside in the middle of a write."""
@@ -49,6 +63,7 @@ class Running:
 
     ``since`` is in Unix seconds; ``thread_id`` the native id, ``thread_ident`` what `faulthandler` prints; both are 0
     for a slot that was never bound. ``torn`` marks a record caught in the middle of a write that never ended.
+    ``ended_at`` is 0 while it runs.
     """
 
     slot: int
@@ -59,6 +74,12 @@ class Running:
     thread_id: int
     thread_ident: int
     torn: bool = False
+    ended_at: float = 0.0
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Return the attempt's key."""
+        return self.job_id, self.attempt
 
 
 class FlightRecorder:
@@ -66,28 +87,35 @@ class FlightRecorder:
 
     def __init__(self, path: Path, slots: int) -> None:
         """Make the file; raises `FolderRefused`."""
-        self._map = map_new_file(path, _slots_at(slots) + slots * _SLOT_BYTES)
+        self._map = map_new_file(path, _record_at(slots, slots))
         self.path = path
         self.slots = slots
         self._words = memoryview(self._map).cast("Q")
-        self._offsets = [_slots_at(slots) + slot * _SLOT_BYTES for slot in range(slots)]
+        self._times = memoryview(self._map).cast("d")
+        self._offsets = [_record_at(slots, slot) for slot in range(slots)]
+        self._ends = [0] * slots
+        """Of each slot the word that says when its newest job ended; 0 before the first."""
         self._pack = _SLOT.pack_into
         self._seq_word = _HEADER_BYTES // 8
-        _HEADER.pack_into(self._map, 0, _MAGIC, _VERSION, slots, os.getpid(), 0, 0)
+        _HEADER.pack_into(self._map, 0, _MAGIC, _VERSION, slots, os.getpid(), 0.0, 0)
 
     def bind(self, slot: int) -> None:
         """Say that the calling thread serves the slot; once per thread, not per job."""
-        _THREAD.pack_into(self._map, self._offsets[slot] + _THREAD_AT, threading.get_native_id(), threading.get_ident())
+        at = _thread_at(self.slots, slot)
+        _THREAD.pack_into(self._map, at, threading.get_native_id(), threading.get_ident())
 
     def enter(self, slot: int, job_id: str, actor: str, attempt: int, started_at: float) -> None:
         """Note that the slot runs a job since ``started_at`` (Unix seconds)."""
         words = self._words
         sequence = self._seq_word + slot
         words[sequence] = count = words[sequence] + 1
+        at = self._offsets[slot] + (count >> 1) % KEPT * _SLOT_BYTES
+        self._ends[slot] = (at >> 3) + 1
         self._pack(
             self._map,
-            self._offsets[slot],
+            at,
             started_at,
+            0.0,
             attempt,
             job_id.encode("utf-8", "replace"),
             actor.encode("utf-8", "replace"),
@@ -96,11 +124,16 @@ class FlightRecorder:
 
     def leave(self, slot: int) -> None:
         """Note that the slot runs nothing; one aligned store, so that no reader sees half of it."""
-        self._words[self._offsets[slot] >> 3] = 0
+        self._times[self._ends[slot]] = _unix_s()
 
     def idle(self) -> bool:
         """Say whether no slot runs anything."""
-        return not any(self._words[offset >> 3] for offset in self._offsets)
+        return all(self._times[word] for word in self._ends if word)
+
+    def mark_break(self) -> None:
+        """Note the moment at which the process lost what it settles by; the first counts."""
+        if not self._times[_BREAK_WORD]:
+            self._times[_BREAK_WORD] = _unix_s()
 
     @property
     def link_tick(self) -> int:
@@ -114,6 +147,7 @@ class FlightRecorder:
     def close(self) -> None:
         """Let go of the file; it stays where it is for the supervisor."""
         self._words.release()
+        self._times.release()
         self._map.close()
 
 
@@ -124,9 +158,44 @@ def read(path: Path) -> list[Running]:
             descriptor = file.fileno()
             slots, give_up_s = _checked_slots(descriptor), time.monotonic() + _TORN_S
             found = (_read_slot(descriptor, slots, slot, give_up_s) for slot in range(slots))
-            return [running for running in found if running is not None]
+            return [job for job in found if job is not None and not job.ended_at]
     except FileNotFoundError:
         return []
+
+
+def read_begun(path: Path) -> list[Running]:
+    """Return all that are kept, whether they ended or not; of a process that has died."""
+    try:
+        with path.open("rb", buffering=0) as file:
+            descriptor = file.fileno()
+            slots = _checked_slots(descriptor)
+            found = [_read_record(descriptor, slots, slot, turn) for slot in range(slots) for turn in range(KEPT)]
+            return [job for job in found if job is not None]
+    except FileNotFoundError:
+        return []
+
+
+def read_break(path: Path) -> float:
+    """Return the moment at which the process lost what it settles by (Unix seconds), or 0 if it did not."""
+    try:
+        with path.open("rb", buffering=0) as file:
+            header = _piece(file.fileno(), _HEADER.size, 0)
+    except FileNotFoundError:
+        return 0.0
+    return float(_HEADER.unpack(header)[4]) if header[:4] == _MAGIC else 0.0
+
+
+def recent(begun: Sequence[Running], broken_at: float, dead_at: float) -> list[Running]:
+    """Return of these jobs, those that had ended when the process was dead and may be what it died of.
+
+    It may have died of one that ended within `RECENT_S` before it broke, or, not known to have been broken, before it
+    was dead; and of one that ran when it broke. What began after that is none of it.
+    """
+    ended = sorted((job for job in begun if job.ended_at), key=lambda job: job.ended_at, reverse=True)
+    at_s = broken_at or dead_at
+    before = [job for job in ended if at_s - RECENT_S <= job.ended_at <= at_s]
+    meanwhile = [job for job in ended if job.since <= at_s < job.ended_at]
+    return list({job.key: job for job in meanwhile + before[:MOST_RECENT]}.values())
 
 
 def read_link_tick(path: Path) -> int | None:
@@ -139,8 +208,17 @@ def read_link_tick(path: Path) -> int | None:
     return int(_HEADER.unpack(header)[5]) if header[:4] == _MAGIC else None
 
 
-def _slots_at(slots: int) -> int:
-    return _HEADER_BYTES + slots * 8
+def after_its_end(how: str) -> str:
+    """Say in words that a process died so after the job had ended there."""
+    return f"{how} after the job had ended"
+
+
+def _thread_at(slots: int, slot: int) -> int:
+    return _HEADER_BYTES + slots * 8 + slot * _THREAD.size
+
+
+def _record_at(slots: int, slot: int, turn: int = 0) -> int:
+    return _thread_at(slots, slots) + (slot * KEPT + turn) * _SLOT_BYTES
 
 
 def _piece(descriptor: int, size: int, at: int) -> bytes:
@@ -151,26 +229,35 @@ def _piece(descriptor: int, size: int, at: int) -> bytes:
 def _checked_slots(descriptor: int) -> int:
     magic, version, slots, *_ = _HEADER.unpack(_piece(descriptor, _HEADER.size, 0))
     size = os.fstat(descriptor).st_size
-    if magic != _MAGIC or version != _VERSION or size < _slots_at(slots) + slots * _SLOT_BYTES:
+    if magic != _MAGIC or version != _VERSION or size < _record_at(slots, slots):
         return 0
     return int(slots)
 
 
 def _read_slot(descriptor: int, slots: int, slot: int, give_up_s: float) -> Running | None:
-    record, torn = _whole(descriptor, _HEADER_BYTES + slot * 8, _slots_at(slots) + slot * _SLOT_BYTES, give_up_s)
-    since, attempt, job_id, actor = _SLOT.unpack_from(record)
+    record, torn = _whole(descriptor, slots, slot, give_up_s)
+    return _job(descriptor, slots, slot, record, torn)
+
+
+def _read_record(descriptor: int, slots: int, slot: int, turn: int) -> Running | None:
+    return _job(descriptor, slots, slot, _piece(descriptor, _SLOT_BYTES, _record_at(slots, slot, turn)))
+
+
+def _job(descriptor: int, slots: int, slot: int, record: bytes, torn: bool = False) -> Running | None:
+    since, ended_at, attempt, job_id, actor = _SLOT.unpack_from(record)
     if since == 0:
         return None
-    thread_id, thread_ident = _THREAD.unpack_from(record, _THREAD_AT)
-    return Running(slot, _text(job_id), _text(actor), attempt, since, thread_id, thread_ident, torn)
+    thread_id, thread_ident = _THREAD.unpack(_piece(descriptor, _THREAD.size, _thread_at(slots, slot)))
+    return Running(slot, _text(job_id), _text(actor), attempt, since, thread_id, thread_ident, torn, ended_at)
 
 
-def _whole(descriptor: int, sequence_at: int, at: int, give_up_s: float) -> tuple[bytes, bool]:
-    """Return a slot's bytes, and whether they may be torn because its writer did not finish in time."""
-    spin = 0
+def _whole(descriptor: int, slots: int, slot: int, give_up_s: float) -> tuple[bytes, bool]:
+    """Return a slot's newest record, and whether it may be torn because its writer did not finish in time."""
+    sequence_at, spin = _HEADER_BYTES + slot * 8, 0
     while True:
         before = _piece(descriptor, 8, sequence_at)
-        record = _piece(descriptor, _SLOT_BYTES, at)
+        turn = (max(0, int.from_bytes(before, "little") - 1) >> 1) % KEPT
+        record = _piece(descriptor, _SLOT_BYTES, _record_at(slots, slot, turn))
         if not before[0] & 1 and _piece(descriptor, 8, sequence_at) == before:
             return record, False
         if spin >= _SPINS:

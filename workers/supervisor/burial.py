@@ -6,6 +6,10 @@ have sent) is no alibi for what still ran at its end: a poison could drain its p
 supervisor killed it for some jobs' sake, each of those is struck, and nobody beside them; if the fatal signal came in
 one job's thread, that job; if it was killed for the sake of one of several, those; and if nobody knows better, all that
 ran.
+
+Then those that had just ended are suspected too, for a job may break its process and return, or leave behind what kills
+it: in a child that lost what it settles by, and in one that died of itself. Whose ack has reached the broker never
+comes again, so that strike costs nothing.
 """
 
 from __future__ import annotations
@@ -13,12 +17,17 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from smena.records.strike import Strike, Why
 from workers.process import stoppage
-from workers.process.recorder import Running
+from workers.process.exits import Exit
+from workers.process.recorder import Running, after_its_end
 from workers.supervisor.child import SupervisedChild
 from workers.supervisor.evidence import Ended, Evidence
+
+_DRAINED: Final = frozenset({Exit.DRAINED, Exit.DRAIN_OVERRAN, Exit.CRASHED})
+"""How a child ends whose drain is over; a mishap may have begun it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +50,10 @@ def bury(child: SupervisedChild, ended: Ended, left: Evidence, host: str) -> Bur
                 life=child.orders.life,
                 actor=job.actor,
                 why=why,
-                beside=len(left.running),
-                how=stoppage.told(ended.how) if child.killed and child.stopped_s else ended.how,
+                beside=len(left.ended if job.ended_at else left.running),
+                how=_how(child, ended, job),
                 peak_mib=peak_kib // 1024 or None,
-                ran_s=round(max(0.0, time.time() - job.since), 3),
+                ran_s=round(max(0.0, (job.ended_at or time.time()) - job.since), 3),
                 worker=child.orders.name(),
                 host=host,
                 lines=left.lines or None,
@@ -59,19 +68,28 @@ def _struck(child: SupervisedChild, ended: Ended, left: Evidence) -> Sequence[tu
     """Return who is struck, each with the reason."""
     if child.culprits:
         whys = {(culprit.job_id, culprit.attempt): culprit.why for culprit in child.culprits}
-        return [(job, whys[_key(job)]) for job in left.running if _key(job) in whys]
+        return [(job, whys[job.key]) for job in left.running if job.key in whys]
     if child.suspects:
-        seen = {_key(job) for job in child.suspects}
-        return [(job, "suspected") for job in left.running if _key(job) in seen]
+        seen = {job.key for job in child.suspects}
+        return [(job, "suspected") for job in left.running if job.key in seen]
     if _in_order(child, ended):
         return []
     if len(left.blamed) == 1:
         return [(left.blamed[0], "fault")]
-    return [(job, "suspected") for job in left.blamed or left.running]  # many on one thread: the event loop's
+    if left.blamed:  # many on one thread: the event loop's
+        return [(job, "suspected") for job in left.blamed]
+    before = left.ended if left.is_broken or _died_of_itself(child, ended) else ()
+    return [(job, "suspected") for job in (*left.running, *before)]
 
 
-def _key(job: Running) -> tuple[str, int]:
-    return job.job_id, job.attempt
+def _how(child: SupervisedChild, ended: Ended, job: Running) -> str:
+    how = stoppage.told(ended.how) if child.killed and child.stopped_s else ended.how
+    return after_its_end(how) if job.ended_at else how
+
+
+def _died_of_itself(child: SupervisedChild, ended: Ended) -> bool:
+    """Say whether neither the supervisor nor a drain brought it to its end: in a drain all that ends is settled."""
+    return not (child.killed or (child.draining and ended.code in _DRAINED))
 
 
 def _in_order(child: SupervisedChild, ended: Ended) -> bool:

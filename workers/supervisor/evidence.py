@@ -1,7 +1,8 @@
 """Gather what a child leaves behind when it ends: how it ended, what it ran, which thread was at fault.
 
 Two cases. The fault file names a thread: the job that ran there is to blame alone. Nothing names one (SIGKILL, out of
-memory): all that ran are suspects. The files are removed once read; a dead child leaves nothing on disk.
+memory): all that ran are suspects, and so may be what had just ended. The files are removed once read; a dead child
+leaves nothing on disk.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,11 +52,17 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was left: jobs that ran, the fault that names one of them, and the last lines of the log."""
+    """What was left: jobs that ran, the fault that names one of them, and the last lines of the log.
+
+    ``ended`` are jobs that had ended a moment before it died, or broke: ``is_broken`` says whether the child had lost
+    what it settles by, so that no ack left it any more.
+    """
 
     running: tuple[Running, ...] = ()
     fault: Fault | None = None
     lines: str = ""
+    ended: tuple[Running, ...] = ()
+    is_broken: bool = False
 
     @property
     def blamed(self) -> tuple[Running, ...]:
@@ -66,10 +74,15 @@ class Evidence:
 
 def collect(orders: Orders, pid: int) -> Evidence:
     """Read a dead child's files and remove them."""
+    flight = orders.file(pid, "flight")
+    running, broken_at = recorder.read(flight), recorder.read_break(flight)
+    ended = recorder.recent(recorder.read_begun(flight), broken_at, time.time())
     evidence = Evidence(
-        tuple(recorder.read(orders.file(pid, "flight"))),
+        tuple(running),
         faultfile.read(orders.file(pid, "fault")),
         lastlines.read(orders.file(pid, "lines")),
+        tuple(job for job in ended if job.key not in {one.key for one in running}),
+        broken_at > 0,
     )
     for kind in KINDS:
         orders.file(pid, kind).unlink(missing_ok=True)

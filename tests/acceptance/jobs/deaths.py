@@ -8,6 +8,7 @@ import resource
 import signal
 import threading
 import time
+from pathlib import Path
 
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
@@ -45,6 +46,17 @@ def _gone_astray() -> None:
     raise ZeroDivisionError("gone astray")
 
 
+def _break(how: str) -> None:
+    """Take away what this process stands on, and go on."""
+    match how:
+        case "raises in all threads":
+            _raise_in_all_threads()
+        case "closes all and returns":
+            os.closerange(3, 4096)
+        case "null over all and returns":
+            _put_null_over_all()
+
+
 def _die(how: str) -> None:
     """End this process as the worst of jobs do."""
     match how:
@@ -71,6 +83,21 @@ def _die(how: str) -> None:
             time.sleep(600)
 
 
+def _put_null_over_all() -> None:
+    """Make another file of each descriptor that is open."""
+    null = os.open("/dev/null", os.O_RDWR)
+    for number in {int(file.name) for file in Path("/proc/self/fd").iterdir()} - {0, 1, 2, null}:
+        os.dup2(null, number)
+
+
+def _raise_in_all_threads() -> None:
+    """Raise in all but those that run jobs: what is raised there is told as an error of the neighbour's own."""
+    for thread in threading.enumerate():
+        if not thread.name.startswith("slot-"):
+            ident = ctypes.c_ulong(thread.ident or 0)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(ValueError))
+
+
 @book.actor(queue="jobs")
 def poison(ctx: Context, /, how: str) -> None:
     """Note that it runs, say a last word, wait a moment for neighbours, and kill the process."""
@@ -79,6 +106,15 @@ def poison(ctx: Context, /, how: str) -> None:
     (folder / f"bitten-{os.getpid()}-{ctx.job.id}").touch()
     time.sleep(POLL_S * 5)
     _die(how)
+
+
+@book.actor(queue="jobs")
+def breaker(ctx: Context, /, how: str) -> None:
+    """Note that it runs, wait a moment for neighbours, break what the process stands on, and return."""
+    folder = ctx.resource(place)
+    (folder / f"bitten-{os.getpid()}-{ctx.job.id}").touch()
+    time.sleep(POLL_S * 5)
+    _break(how)
 
 
 @book.actor(queue="jobs")
