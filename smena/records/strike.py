@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 Why = Literal["suspected", "fault", "hard_limit", "held_interpreter", "lost"]
-"""Why a job is struck. ``suspected``: it ran there, or had just ended. ``fault``: the fatal signal came in its thread. ``hard_limit`` and
-``held_interpreter``: the supervisor killed the process because of it. ``lost``: it had been started there, and the
-process went with its supervisor."""
+"""Why a job is struck. ``suspected``: it ran there, or had just ended. ``fault``: the fatal signal came in its thread.
+``hard_limit`` and ``held_interpreter``: the supervisor killed the process because of it. ``lost``: it had been started
+there, and the process went with its supervisor."""
 
 CONVICTING: Final = frozenset[Why]({"hard_limit", "held_interpreter"})
 """Those that end the attempt: it ran out of time, and must not run again in it."""
@@ -21,7 +21,8 @@ CONVICTING: Final = frozenset[Why]({"hard_limit", "held_interpreter"})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strike:
     """A suspicion, never an attempt. ``life`` is the process that died; ``beside`` counts all that ran there, this one
-    included, or all that had just ended; ``how`` is the signal, or the exit code in words. The times are the database's.
+    included, or all that had just ended; ``how`` is the signal, or the exit code in words. The times are the
+    database's.
     """
 
     job_id: str

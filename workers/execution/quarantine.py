@@ -20,7 +20,7 @@ from smena.records.strike import Strike
 from smena.telemetry import events
 from workers.execution.cell import Cell, Suspect
 from workers.execution.cells import Cells
-from workers.execution.verdicts import Group, Verdicts, halves
+from workers.execution.verdicts import Group, Verdicts, by_death
 from workers.middleware.attempt import Attempt
 
 MOST_CELLS: Final = 12
@@ -122,18 +122,10 @@ class Quarantine(Loop):
             self._begin()
 
     def _sort(self) -> None:
-        """Put together those that died together last, in halves; those that had ended there apart from those that ran.
-
-        For these are the likelier ones, and are not to pay with a process more for the others' number.
-        """
+        """Put together those that died together last, in halves."""
         with self._changing:
-            deaths: dict[tuple[str, str], list[Suspect]] = {}
-            while self._arrived:
-                suspect = self._arrived.popleft()
-                last = suspect.strikes[-1]
-                deaths.setdefault((last.life, last.how), []).append(suspect)
-            for group in deaths.values():
-                self._groups += halves(group)
+            self._groups += by_death(self._arrived)
+            self._arrived.clear()
 
     def _begin(self) -> None:
         """Try the next group; those whose connection is gone the broker has given to another."""

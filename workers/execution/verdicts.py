@@ -6,7 +6,7 @@ several that died together each is struck again, unless the fault names one; the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
 
 from smena.clock import Clock
@@ -157,6 +157,18 @@ class Verdicts:
             self._register.clear([suspect.key])
         except Exception as error:  # noqa: BLE001 - a strike that stands costs a second copy a fresh process
             events.loop_failed("quarantine", error)
+
+
+def by_death(suspects: Iterable[Suspect]) -> list[Group]:
+    """Return those that died together last in halves; those that had ended by then apart from those that ran.
+
+    Each kind is tried by itself, or one would pay with a process more for the other's number.
+    """
+    deaths: dict[tuple[str, str], list[Suspect]] = {}
+    for suspect in suspects:
+        last = suspect.strikes[-1]
+        deaths.setdefault((last.life, last.how), []).append(suspect)
+    return [half for group in deaths.values() for half in halves(group)]
 
 
 def halves(group: Sequence[Suspect]) -> list[Group]:
