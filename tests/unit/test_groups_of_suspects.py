@@ -16,11 +16,11 @@ def suspects(life: str, how: str, numbers: Sequence[int]) -> list[Suspect]:
     ]
 
 
-def test_p21_those_that_had_ended_are_halved_apart_from_those_that_ran_beside_them() -> None:
+def test_p21_those_that_had_ended_are_halved_apart_and_behind_those_that_ran() -> None:
     ran = suspects("a", "SIGKILL", range(4))
     had_ended = suspects("a", "SIGKILL after the job had ended", range(4, 7))
     of_another = suspects("b", "SIGKILL", [9])
 
     groups = by_death([*had_ended, *ran, *of_another])
     tried = [[suspect.strikes[-1].job_id for suspect in group] for group in groups]
-    assert tried == [["4", "5"], ["6"], ["0", "1"], ["2", "3"], ["9"]]
+    assert tried == [["0", "1"], ["2", "3"], ["9"], ["4", "5"], ["6"]]

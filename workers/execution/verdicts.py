@@ -23,7 +23,7 @@ from workers.middleware.attempt import Attempt
 from workers.middleware.evidence import Evidence, Reported, of_crash
 from workers.middleware.outcome import Dead, Retry, Snooze
 from workers.middleware.settle import ack
-from workers.process.recorder import Running, after_its_end
+from workers.process.recorder import Running, after_its_end, had_ended
 
 _UNTOLD: Final = Evidence("", "", "", "")
 _OUTCOMES: Final = {"acked": "done", "back": "returned", "retry": "retry", "snooze": "snooze", "dead": "dead"}
@@ -160,15 +160,17 @@ class Verdicts:
 
 
 def by_death(suspects: Iterable[Suspect]) -> list[Group]:
-    """Return those that died together last in halves; those that had ended by then apart from those that ran.
+    """Return those that died together last in halves; those that had ended by then behind those that ran.
 
-    Each kind is tried by itself, or one would pay with a process more for the other's number.
+    Each kind is tried by itself, or one would pay with a process more for the other's number. Those that had ended have
+    most likely done nothing, and nobody waits for their effect.
     """
     deaths: dict[tuple[str, str], list[Suspect]] = {}
     for suspect in suspects:
         last = suspect.strikes[-1]
         deaths.setdefault((last.life, last.how), []).append(suspect)
-    return [half for group in deaths.values() for half in halves(group)]
+    in_turn = sorted(deaths, key=lambda death: had_ended(death[1]))
+    return [half for death in in_turn for half in halves(deaths[death])]
 
 
 def halves(group: Sequence[Suspect]) -> list[Group]:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -53,6 +54,7 @@ MOST_RECENT = 16
 _unix_s: Final = time.time
 """Taken now: a job may put another clock in its place."""
 _SPINS = 20
+_AFTER_ITS_END = " after the job had ended"
 _TORN_S = 0.1
 """How long one reading waits, over all slots, for writers that the kernel has put aside in the middle of a write."""
 
@@ -210,7 +212,12 @@ def read_link_tick(path: Path) -> int | None:
 
 def after_its_end(how: str) -> str:
     """Say in words that a process died so after the job had ended there."""
-    return f"{how} after the job had ended"
+    return how + _AFTER_ITS_END
+
+
+def had_ended(how: str) -> bool:
+    """Say whether these are the words of `after_its_end`."""
+    return how.endswith(_AFTER_ITS_END)
 
 
 def _thread_at(slots: int, slot: int) -> int:
@@ -252,19 +259,26 @@ def _job(descriptor: int, slots: int, slot: int, record: bytes, torn: bool = Fal
 
 
 def _whole(descriptor: int, slots: int, slot: int, give_up_s: float) -> tuple[bytes, bool]:
-    """Return a slot's newest record, and whether it may be torn because its writer did not finish in time."""
-    sequence_at, spin = _HEADER_BYTES + slot * 8, 0
+    """Return a slot's newest record, and whether it may be torn because its writer did not finish in time.
+
+    A writer without pause has a newer one at each look; then one that it has not come back to since is whole too.
+    """
+    spin = 0
     while True:
-        before = _piece(descriptor, 8, sequence_at)
-        turn = (max(0, int.from_bytes(before, "little") - 1) >> 1) % KEPT
-        record = _piece(descriptor, _SLOT_BYTES, _record_at(slots, slot, turn))
-        if not before[0] & 1 and _piece(descriptor, 8, sequence_at) == before:
+        before = _sequence(descriptor, slot)
+        record = _piece(descriptor, _SLOT_BYTES, _record_at(slots, slot, (max(0, before - 1) >> 1) % KEPT))
+        written = _sequence(descriptor, slot) - before
+        if not before & 1 and (written == 0 or (spin >= _SPINS and written < 2 * KEPT - 1)):
             return record, False
         if spin >= _SPINS:
             if time.monotonic() > give_up_s:
                 return record, True
             time.sleep(0.001)
         spin += 1
+
+
+def _sequence(descriptor: int, slot: int) -> int:
+    return int.from_bytes(_piece(descriptor, 8, _HEADER_BYTES + slot * 8), sys.byteorder)
 
 
 def _text(cut: bytes) -> str:
