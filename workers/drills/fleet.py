@@ -25,6 +25,8 @@ from workers.supervisor.state_file import read_state
 BOOT_S: Final = 60.0
 _TAIL: Final = 1_500
 _LOOK_S: Final = 0.01
+_UNSEEN: Final = 20
+"""Looks in a row that find nobody."""
 _PROBE_S: Final = 5.0
 _END_S: Final = 10.0
 
@@ -137,12 +139,17 @@ class Fleet:
         return [pid for pid, environ in _environments() if mark in environ.split(b"\0")]
 
     def destroy(self) -> None:
-        """Kill whatever is left of it, and wait until it is gone: a killed process takes its time to end."""
+        """Kill whatever is left of it, and wait until it is gone: a killed process takes its time to end.
+
+        One look is not enough: a child shows no environment while it is being executed.
+        """
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait(_END_S)
-        ends_at = time.monotonic() + _END_S
-        while (left := self.members()) and time.monotonic() < ends_at:
+        ends_at, unseen = time.monotonic() + _END_S, 0
+        while unseen < _UNSEEN and time.monotonic() < ends_at:
+            left = self.members()
+            unseen = 0 if left else unseen + 1
             for pid in left:
                 send(pid, signal.SIGKILL)
             time.sleep(_LOOK_S)
