@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from workers.process.recorder import Running, read
+from workers.process.flightfile import Running, read
 from workers.supervisor.state_file import read_state
 
 _STOP_S = 5.0

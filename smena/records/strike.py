@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal
 
-Why = Literal["suspected", "fault", "hard_limit", "held_interpreter", "lost"]
-"""Why a job is struck. ``suspected``: it ran there, or had just ended. ``fault``: the fatal signal came in its thread.
-``hard_limit`` and ``held_interpreter``: the supervisor killed the process because of it. ``lost``: it had been started
-there, and the process went with its supervisor."""
+Why = Literal["suspected", "ended", "fault", "hard_limit", "held_interpreter", "lost"]
+"""Why a job is struck. ``suspected``: it ran there. ``ended``: it had just ended there, and may have left behind what
+the process died of. ``fault``: the fatal signal came in its thread. ``hard_limit`` and ``held_interpreter``: the
+supervisor killed the process because of it. ``lost``: it had been started there, and the process went with its
+supervisor."""
 
 CONVICTING: Final = frozenset[Why]({"hard_limit", "held_interpreter"})
 """Those that end the attempt: it ran out of time, and must not run again in it."""

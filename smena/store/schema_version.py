@@ -14,10 +14,10 @@ import sqlalchemy as sa
 
 from smena.errors import Misconfigured, SchemaTooOld
 
-NEEDED: Final = 10
+NEEDED: Final = 11
 """The newest before-deploy revision of this build."""
 
-KNOWN: Final = 10
+KNOWN: Final = 11
 """The newest revision of this build, after-deploy ones included."""
 
 TABLE: Final = "version"

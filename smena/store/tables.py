@@ -216,7 +216,9 @@ strikes = sa.Table(
     sa.Column("struck_at", _TIME, nullable=False, server_default=_NOW),
     # When the job was shown not to be the one: it returned or raised while it ran apart from the others.
     sa.Column("cleared_at", _TIME),
-    sa.CheckConstraint("why IN ('suspected', 'fault', 'hard_limit', 'held_interpreter', 'lost')", name="why_check"),
+    sa.CheckConstraint(
+        "why IN ('suspected', 'ended', 'fault', 'hard_limit', 'held_interpreter', 'lost')", name="why_check"
+    ),
     sa.Index("strikes_struck_at_idx", "struck_at"),
 )
 """Jobs that ran in a process when it died; a suspicion, never an attempt."""

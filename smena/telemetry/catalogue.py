@@ -351,7 +351,7 @@ JOB_STRUCK = Event(
         "job": "id of the job",
         "actor": "name of the actor",
         "attempt": "number of the attempt",
-        "why": "suspected, or to blame: fault, hard_limit, held_interpreter",
+        "why": "suspected, or ended: it had just done so; or to blame: fault, hard_limit, held_interpreter",
         "how": "signal or exit code",
         "beside": "jobs that ran there, or that had ended there",
         "peak_mib": "most memory the process held",

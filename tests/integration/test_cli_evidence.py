@@ -26,6 +26,7 @@ def _a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database_url: str)
     monkeypatch.setenv("SMENA_DATABASE_URL", database_url)
     first = Strike(job_id="bad", attempt=2, life="one", actor="a.b", beside=4, how="SIGKILL", peak_mib=99, ran_s=1.5)
     alone = Strike(job_id="bad", attempt=2, life="two", actor="a.b", how="SIGKILL", lines="said\nlast")
+    ended = Strike(job_id="bad", attempt=3, life="four", actor="a.b", beside=2, how="exit_1", why="ended")
     begun = Start(job_id="bad", attempt=2, life="three", actor="a.b", worker="worker-0", host="here")
     died = datetime(2026, 1, 2, tzinfo=UTC)
     letters = [
@@ -33,7 +34,7 @@ def _a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database_url: str)
         for n, reason in ((2, "crashed"), (1, "another"))
     ]
     with closing(Database(settings.Database(url=SecretStr(database_url)), "test", pool_size=1)) as database:
-        for strike in (first, alone):
+        for strike in (first, alone, ended):
             Strikes(database).bury(strike.life, [strike])
         Strikes(database).begin([begun])
         DeadLetters(database).insert_many(letters)
@@ -50,6 +51,7 @@ def test_a_program_reads_strikes_starts_and_death() -> None:
     assert [(one["how"], one["beside"], one["peak_mib"], one["lines"]) for one in told["strikes"]] == [
         ("SIGKILL", 4, 99, []),
         ("SIGKILL", 1, None, ["said", "last"]),
+        ("exit_1", 2, None, []),
     ]
     assert [one["worker"] for one in told["starts"]] == ["worker-0"]
     assert [(one["reason"], one["text"]) for one in told["deaths"]] == [("crashed", "it died")]
@@ -59,6 +61,7 @@ def test_a_person_reads_it_in_words() -> None:
     text = said("bad")
     assert "ended by SIGKILL, suspected, one of 4 there, after 1.5 s, peak memory 99 MiB" in text
     assert "alone there" in text
+    assert "ended by exit_1, suspected: it had just ended there, one of 2 there" in text
     assert "    said\n    last\n" in text
     assert "it died" in text
 

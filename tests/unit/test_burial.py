@@ -17,10 +17,10 @@ from tests.fixtures.eventually import PATIENCE_S, eventually
 from workers.process import lastlines
 from workers.process.exits import Exit
 from workers.process.faultfile import Fault
+from workers.process.flightfile import Running
 from workers.process.lastlines import LastLines
 from workers.process.orders import Orders
 from workers.process.pipe import Draining, Pipe, Stuck
-from workers.process.recorder import Running
 from workers.supervisor.burial import Burial, bury
 from workers.supervisor.child import SupervisedChild
 from workers.supervisor.culprit import Culprit
@@ -182,17 +182,17 @@ def had_ended(*jobs: int) -> tuple[Running, ...]:
     return tuple(Running(slot, f"was{slot}", "a.b", 1, 1.0, 1, 1, ended_at=3.5) for slot in jobs)
 
 
-ENDED = [("was0", "suspected"), ("was1", "suspected")]
+ENDED = [("was0", "ended"), ("was1", "ended")]
 
 
 def test_p21_what_had_just_ended_in_a_child_that_died_of_itself_is_suspected_apart_from_what_ran(
     child: SupervisedChild,
 ) -> None:
     strikes = bury(child, KILLED, Evidence(ran(1), ended=had_ended(0, 1)), "here").strikes
-    assert [(one.job_id, one.beside, one.how) for one in strikes] == [
-        ("job0", 1, "SIGKILL"),
-        ("was0", 2, "SIGKILL after the job had ended"),
-        ("was1", 2, "SIGKILL after the job had ended"),
+    assert [(one.job_id, one.beside, one.why) for one in strikes] == [
+        ("job0", 1, "suspected"),
+        ("was0", 2, "ended"),
+        ("was1", 2, "ended"),
     ]
     assert [one.ran_s for one in strikes[1:]] == [2.5, 2.5]
 

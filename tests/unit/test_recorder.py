@@ -12,19 +12,9 @@ from typing import Any
 import pytest
 
 from tests.fixtures.eventually import eventually
-from workers.process import recorder as flight
-from workers.process.recorder import (
-    KEPT,
-    MOST_RECENT,
-    RECENT_S,
-    FlightRecorder,
-    Running,
-    read,
-    read_begun,
-    read_break,
-    read_link_tick,
-    recent,
-)
+from workers.process import flightfile
+from workers.process.flightfile import KEPT, Running, read, read_begun, read_break, read_link_tick
+from workers.process.recorder import FlightRecorder
 
 
 @pytest.fixture
@@ -87,35 +77,6 @@ def test_the_moment_of_the_first_break_is_kept(recorder: FlightRecorder, path: P
     first = read_break(path)
     recorder.mark_break()
     assert before <= first == read_break(path)
-
-
-def ended(job_id: str, since: float, ended_at: float) -> Running:
-    return Running(0, job_id, "a.b", 1, since, 0, 0, ended_at=ended_at)
-
-
-def names(jobs: list[Running]) -> list[str]:
-    return [job.job_id for job in jobs]
-
-
-def test_p21_what_ended_a_moment_before_a_process_was_dead_may_be_what_it_died_of() -> None:
-    begun = [
-        ended("long ago", 1, 99.9 - RECENT_S),
-        ended("runs", 99, 0),
-        ended("just", 1, 99.9),
-        ended("late", 1, 99.5),
-    ]
-    assert names(recent(begun, 0, dead_at=100)) == ["just", "late"]
-    assert recent(begun, 0, dead_at=200) == []
-
-
-def test_p21_of_a_process_that_broke_those_are_suspects_that_ended_just_before_or_ran_then() -> None:
-    begun = [ended("long ago", 1, 49), ended("just", 49, 49.9), ended("ran", 49, 60), ended("began after", 51, 52)]
-    assert names(recent(begun, 50.5, dead_at=60)) == ["ran", "just"]
-
-
-def test_p21_of_many_that_had_ended_the_last_are_suspects_each_once() -> None:
-    begun = [ended(f"job{number}", 1, 99 + number / 100) for number in range(50)] + [ended("job49", 1, 99.2)]
-    assert names(recent(begun, 0, dead_at=99.5)) == [f"job{49 - number}" for number in range(MOST_RECENT)]
 
 
 def test_long_names_are_cut_and_stay_text(recorder: FlightRecorder, path: Path) -> None:
@@ -195,15 +156,15 @@ def test_a_record_that_changes_while_it_is_read_is_read_again(
     recorder: FlightRecorder, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorder.enter(0, "before", "a.b", 1, 1.0)
-    piece, left = flight._piece, ["after"]
+    piece, left = flightfile._piece, ["after"]
 
     def piece_and_change(descriptor: int, size: int, at: int) -> bytes:
         found = piece(descriptor, size, at)
-        if size == flight._SLOT_BYTES and left:
+        if size == flightfile.SLOT_BYTES and left:
             recorder.enter(0, left.pop(), "a.b", 1, 1.0)
         return found
 
-    monkeypatch.setattr(flight, "_piece", piece_and_change)
+    monkeypatch.setattr(flightfile, "_piece", piece_and_change)
     assert [job.job_id for job in read(path)] == ["after"]
 
 

@@ -20,9 +20,10 @@ from smena.telemetry.tally import Tally
 from tests.fixtures.eventually import PATIENCE_S
 from workers.process import faultfile
 from workers.process.exits import Exit
+from workers.process.flightfile import Running
 from workers.process.orders import Orders
 from workers.process.pipe import Pipe, Ready, Report
-from workers.process.recorder import FlightRecorder, Running
+from workers.process.recorder import FlightRecorder
 from workers.supervisor import evidence, fleet_view, tallies
 from workers.supervisor.child import SupervisedChild
 from workers.supervisor.evidence import Ended, Evidence

@@ -10,7 +10,7 @@ import click
 
 from smena.errors import SmenaError
 from smena.records.dead_letters import DeadLetters, StoredLetter
-from smena.records.strike import Start, Strike
+from smena.records.strike import Start, Strike, Why
 from smena.records.strikes import Strikes
 from smena.settings import load
 from smena.store.database import Database
@@ -75,8 +75,9 @@ def _in_words(strike: Strike) -> str:
     return ", ".join(known)
 
 
-_WHY = {
+_WHY: dict[Why, str] = {
     "suspected": "suspected",
+    "ended": "suspected: it had just ended there",
     "fault": "the fault was in its thread",
     "hard_limit": "killed because it went on past its hard limit",
     "held_interpreter": "killed because it held the interpreter",

@@ -16,9 +16,9 @@ from smena.records.strike import Strike, Why
 from workers.execution.cell_frames import Answer, Frame, Given, Named, Talk
 from workers.execution.pool_process import Ending
 from workers.middleware.attempt import Attempt
-from workers.process import faultfile, lastlines, recorder, tree
+from workers.process import faultfile, flightfile, lastlines, tree
+from workers.process.flightfile import Running
 from workers.process.orders import KINDS, Orders
-from workers.process.recorder import Running
 from workers.process.standstill import LOOK_S, Standstill
 from workers.process.stoppage import Stoppage, told
 
@@ -149,9 +149,9 @@ class Cell:
         if self._was_stopped:
             ending = replace(ending, how=told(ending.how))
         flight = self._orders.file(self.pid, "flight")
-        running = recorder.read(flight)
+        running = flightfile.read(flight)
         fault = faultfile.read(self._orders.file(self.pid, "fault"))
         blamed = self._holders or [job for job in running if fault and job.thread_ident == fault.thread_ident]
-        ran = list({job.key: job for job in (*recorder.read_begun(flight), *running)}.values())
+        ran = list({job.key: job for job in (*flightfile.read_begun(flight), *running)}.values())
         lines = lastlines.read(self._orders.file(self.pid, "lines"))
         return Death(ending, ran, blamed, lines, "" if fault is None else fault.stack)

@@ -23,7 +23,7 @@ from workers.middleware.attempt import Attempt
 from workers.middleware.evidence import Evidence, Reported, of_crash
 from workers.middleware.outcome import Dead, Retry, Snooze
 from workers.middleware.settle import ack
-from workers.process.recorder import Running, after_its_end, had_ended
+from workers.process.flightfile import Running
 
 _UNTOLD: Final = Evidence("", "", "", "")
 _OUTCOMES: Final = {"acked": "done", "back": "returned", "retry": "retry", "snooze": "snooze", "dead": "dead"}
@@ -131,9 +131,9 @@ class Verdicts:
             attempt=job.attempt,
             life=life,
             actor=job.actor,
-            why="fault" if is_blamed else "suspected",
+            why="fault" if is_blamed else "ended" if job.ended_at else "suspected",
             beside=beside,
-            how=after_its_end(death.ending.how) if job.ended_at else death.ending.how,
+            how=death.ending.how,
             peak_mib=death.ending.peak_mib,
             ran_s=round(max(0.0, (job.ended_at or self._clock.now_ms() / 1000) - job.since), 3),
             worker=f"{self._own.worker}-cell",
@@ -165,11 +165,11 @@ def by_death(suspects: Iterable[Suspect]) -> list[Group]:
     Each kind is tried by itself, or one would pay with a process more for the other's number. Those that had ended have
     most likely done nothing, and nobody waits for their effect.
     """
-    deaths: dict[tuple[str, str], list[Suspect]] = {}
+    deaths: dict[tuple[bool, str], list[Suspect]] = {}
     for suspect in suspects:
         last = suspect.strikes[-1]
-        deaths.setdefault((last.life, last.how), []).append(suspect)
-    in_turn = sorted(deaths, key=lambda death: had_ended(death[1]))
+        deaths.setdefault((last.why == "ended", last.life), []).append(suspect)
+    in_turn = sorted(deaths, key=lambda death: death[0])
     return [half for death in in_turn for half in halves(deaths[death])]
 
 

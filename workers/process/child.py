@@ -23,15 +23,16 @@ from typing import Any
 from smena.clock import SYSTEM, Clock, Deadline
 from smena.records.strike import Strike
 from smena.telemetry.line_writer import LineWriter
-from workers.process import lineage, recorder, stackfile
+from workers.process import flightfile, lineage, stackfile
 from workers.process.exits import Exit
 from workers.process.faultfile import FaultFile
+from workers.process.flightfile import Running
 from workers.process.lastlines import LastLines
 from workers.process.mishaps import Mishaps
 from workers.process.orders import Orders
 from workers.process.pipe import Draining, Failed, Hello, Pipe, Ready, Report, Struck, Stuck, Take
 from workers.process.priority import StandingBack
-from workers.process.recorder import FlightRecorder, Running
+from workers.process.recorder import FlightRecorder
 from workers.process.stackfile import StackFile
 
 _DRAIN = frozenset({signal.SIGTERM, signal.SIGINT})
@@ -222,7 +223,7 @@ class Child:
 
     def _running(self) -> list[Running]:
         try:
-            return [] if self._recorder is None else recorder.read(self._recorder.path)
+            return [] if self._recorder is None else flightfile.read(self._recorder.path)
         except OSError:  # out of descriptors: what is told of that must not fail of it
             return []
 

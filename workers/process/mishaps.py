@@ -25,7 +25,7 @@ from smena.telemetry import events
 from smena.telemetry.plain_text import error_text
 from workers.process import means
 from workers.process.exits import Exit
-from workers.process.recorder import Running
+from workers.process.flightfile import Running
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs

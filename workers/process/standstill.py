@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from smena.clock import Clock
-from workers.process import processor, recorder
-from workers.process.recorder import Running
+from workers.process import flightfile, processor
+from workers.process.flightfile import Running
 
 LOOK_S: Final = 0.25
 """How often one looks."""
@@ -59,8 +59,8 @@ class Standstill:
         """Return who holds it, if it is held by now."""
         now_s = self._clock.monotonic()
         has_missed, self._looked_s = now_s - self._looked_s > MISSED_S, now_s
-        tick = recorder.read_link_tick(self._path) or 0  # 0: no such file, or nobody has written one yet
-        if tick != self._tick or has_missed or processor.is_stopped(self._pid) or not recorder.read(self._path):
+        tick = flightfile.read_link_tick(self._path) or 0  # 0: no such file, or nobody has written one yet
+        if tick != self._tick or has_missed or processor.is_stopped(self._pid) or not flightfile.read(self._path):
             self._tick, self._moved_s, self._used = tick, now_s, {}
             return None
         still_s = now_s - self._moved_s
@@ -69,7 +69,7 @@ class Standstill:
         return self._holders(still_s) if still_s > self._heartbeat_s / 2 else None
 
     def _holders(self, still_s: float) -> Holders | None:
-        running = recorder.read(self._path)
+        running = flightfile.read(self._path)
         thread = processor.spender(self._pid, self._used)
         held = [job for job in running if job.thread_id == thread]
         if held:

@@ -22,7 +22,7 @@ from typing import Final
 from smena.records.strike import Strike, Why
 from workers.process import stoppage
 from workers.process.exits import Exit
-from workers.process.recorder import Running, after_its_end
+from workers.process.flightfile import Running
 from workers.supervisor.child import SupervisedChild
 from workers.supervisor.evidence import Ended, Evidence
 
@@ -41,6 +41,7 @@ class Burial:
 def bury(child: SupervisedChild, ended: Ended, left: Evidence, host: str) -> Burial:
     """Judge a death by what it left."""
     peak_kib = max(ended.peak_kib, child.memory.peak_kib)
+    how = stoppage.told(ended.how) if child.killed and child.stopped_s else ended.how
     return Burial(
         child.orders.life,
         [
@@ -51,7 +52,7 @@ def bury(child: SupervisedChild, ended: Ended, left: Evidence, host: str) -> Bur
                 actor=job.actor,
                 why=why,
                 beside=len(left.ended if job.ended_at else left.running),
-                how=_how(child, ended, job),
+                how=how,
                 peak_mib=peak_kib // 1024 or None,
                 ran_s=round(max(0.0, (job.ended_at or time.time()) - job.since), 3),
                 worker=child.orders.name(),
@@ -79,12 +80,7 @@ def _struck(child: SupervisedChild, ended: Ended, left: Evidence) -> Sequence[tu
     if left.blamed:  # many on one thread: the event loop's
         return [(job, "suspected") for job in left.blamed]
     before = left.ended if left.is_broken or _died_of_itself(child, ended) else ()
-    return [(job, "suspected") for job in (*left.running, *before)]
-
-
-def _how(child: SupervisedChild, ended: Ended, job: Running) -> str:
-    how = stoppage.told(ended.how) if child.killed and child.stopped_s else ended.how
-    return after_its_end(how) if job.ended_at else how
+    return [*((job, "suspected") for job in left.running), *((job, "ended") for job in before)]
 
 
 def _died_of_itself(child: SupervisedChild, ended: Ended) -> bool:

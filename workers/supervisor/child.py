@@ -12,9 +12,9 @@ import msgspec
 
 from smena.telemetry.metric import JOBS
 from workers.process import lineage
+from workers.process.flightfile import Running
 from workers.process.orders import Orders
 from workers.process.pipe import Draining, Failed, Hello, Message, Pipe, Ready, Report, Stuck
-from workers.process.recorder import Running
 from workers.supervisor.culprit import Culprit
 from workers.supervisor.memory import Memory
 from workers.supervisor.nursery import NurseryHandle

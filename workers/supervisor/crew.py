@@ -19,7 +19,7 @@ from smena.clock import Clock
 from smena.records.strike import Strike
 from smena.telemetry import events
 from smena.telemetry.plain_text import error_text
-from workers.process import recorder
+from workers.process import flightfile
 from workers.process.exits import Exit
 from workers.process.orders import Orders
 from workers.process.pipe import Pipe, Struck, Take
@@ -203,7 +203,7 @@ class Crew:
 
     def running(self) -> int:
         """Return how many jobs run now, as the flight recorders show them."""
-        return sum(len(recorder.read(child.orders.file(child.pid, "flight"))) for child in self.children if child.pid)
+        return sum(len(flightfile.read(child.orders.file(child.pid, "flight"))) for child in self.children if child.pid)
 
     # --- Dead --------------------------------------------------------------------------------
 

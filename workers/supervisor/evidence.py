@@ -14,11 +14,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from workers.process import faultfile, lastlines, recorder
+from workers.process import faultfile, flightfile, lastlines
 from workers.process.exits import Exit, signal_name
 from workers.process.faultfile import Fault
+from workers.process.flightfile import Running
 from workers.process.orders import KINDS, Orders
-from workers.process.recorder import Running
+from workers.supervisor.just_ended import just_ended
 
 _PID = re.compile(r"[1-9][0-9]*")
 
@@ -75,8 +76,8 @@ class Evidence:
 def collect(orders: Orders, pid: int) -> Evidence:
     """Read a dead child's files and remove them."""
     flight = orders.file(pid, "flight")
-    running, broken_at = recorder.read(flight), recorder.read_break(flight)
-    ended = recorder.recent(recorder.read_begun(flight), broken_at, time.time())
+    running, broken_at = flightfile.read(flight), flightfile.read_break(flight)
+    ended = just_ended(flightfile.read_begun(flight), broken_at, time.time())
     evidence = Evidence(
         tuple(running),
         faultfile.read(orders.file(pid, "fault")),

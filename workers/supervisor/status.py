@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from smena.clock import Clock
 from smena.telemetry import events
-from workers.process import recorder, stackfile
+from workers.process import flightfile, stackfile
 from workers.supervisor.child import SupervisedChild
 from workers.supervisor.crew import Crew
 
@@ -63,7 +63,7 @@ class Status:
 
 def _tell(child: SupervisedChild, now_s: float) -> None:
     state = "leaving" if child.leave_by_s is not None else "starting" if child.ready_s is None else "ready"
-    running = recorder.read(child.orders.file(child.pid, "flight"))
+    running = flightfile.read(child.orders.file(child.pid, "flight"))
     events.emit(
         events.CHILD_STATUS,
         role=child.post.role.name,
@@ -96,7 +96,7 @@ def _tell_own_stacks() -> None:
 def _tell_stacks(asked: _Asked) -> bool:
     """Tell what the child has written; say whether it has."""
     child = asked.child
-    jobs = {job.thread_ident: job.job_id for job in recorder.read(child.orders.file(child.pid, "flight"))}
+    jobs = {job.thread_ident: job.job_id for job in flightfile.read(child.orders.file(child.pid, "flight"))}
     stacks = list(stackfile.read(child.orders.file(child.pid, "stacks"), asked.begin))
     for stack in stacks:
         events.emit(

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workers.process import recorder
-from workers.process.recorder import Running
+from workers.process import flightfile
+from workers.process.flightfile import Running
 from workers.supervisor.state_file import read_state
 
 FOLDER_PREFIX = "smena-supervisor-"
@@ -31,7 +31,7 @@ class Whereabouts:
 
     def running(self) -> Sequence[Running]:
         """Return the jobs that it runs now."""
-        return recorder.read(self.file("flight"))
+        return flightfile.read(self.file("flight"))
 
 
 def folders(chosen: Path | None) -> Sequence[Path]:

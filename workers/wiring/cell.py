@@ -32,13 +32,14 @@ from workers.execution.seat import Seat
 from workers.middleware.attempt import Attempt
 from workers.middleware.evidence import of_error
 from workers.middleware.outcome import Dead, Retry, Snooze
-from workers.process import recorder
+from workers.process import flightfile
 from workers.process.faultfile import FaultFile
+from workers.process.flightfile import Running
 from workers.process.folder import FolderRefused
 from workers.process.lastlines import LastLines
 from workers.process.mishaps import Mishaps
 from workers.process.orders import Orders
-from workers.process.recorder import FlightRecorder, Running
+from workers.process.recorder import FlightRecorder
 from workers.wiring import server
 from workers.wiring.worker import WorkerProcess
 
@@ -104,7 +105,7 @@ class Inmate:
 
     def _running(self) -> list[Running]:
         try:
-            return [] if self._recorder is None else recorder.read(self._recorder.path)
+            return [] if self._recorder is None else flightfile.read(self._recorder.path)
         except OSError:  # out of descriptors
             return []
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import get_args
 
 import pytest
 import sqlalchemy as sa
 
 from smena.clock import SYSTEM, Deadline
 from smena.guarantees.life import Life
-from smena.records.strike import Start, Strike
+from smena.records.strike import Start, Strike, Why
 from smena.records.strikes import Strikes
 from smena.store.database import Database
 from tests.fixtures.eventually import PATIENCE_S, eventually
@@ -100,6 +101,12 @@ def test_the_supervisor_that_comes_late_with_its_evidence_is_heard(database: Dat
     strikes.bury("gone", [strike(why="fault", how="SIGSEGV")])
     strikes.bury("gone", [strike(why="suspected", how="SIGKILL")])
     assert [one.how for one in strikes.find([("job", 1)]).strikes["job", 1]] == ["SIGSEGV"]
+
+
+def test_p21_every_reason_for_a_strike_can_be_kept(database: Database) -> None:
+    strikes = Strikes(database)
+    strikes.bury("gone", [strike(job=why, why=why) for why in get_args(Why)])
+    assert [strikes.of_job(why)[0][0].why for why in get_args(Why)] == list(get_args(Why))
 
 
 def test_a_process_that_ends_in_order_leaves_nothing(database: Database, live: Live) -> None:
