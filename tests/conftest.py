@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = [
     "tests.fixtures.fix_broker",
+    "tests.fixtures.fix_events",
     "tests.fixtures.fix_threads",
     "tests.fixtures.fix_services",
     "tests.fixtures.fix_database",

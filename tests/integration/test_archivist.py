@@ -21,26 +21,13 @@ from smena.telemetry import events, metric
 from smena.telemetry.tally import Board
 from tests.fixtures.eventually import eventually
 from tests.fixtures.fix_broker import BrokerView
+from tests.fixtures.fix_events import Listen
 from workers.cli.dead import dead
 from workers.wiring import archivist
 from workers.wiring.role import Role
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 StartArchivist = Callable[[], Board]
-
-
-class Returned:
-    """The levels of the canaries that came home within the block."""
-
-    def __enter__(self) -> list[int]:
-        levels: list[int] = []
-        self._leave = events.subscribe(
-            lambda occurrence: levels.append(occurrence.fields["delay_level"]), only=[events.CANARY_RETURNED]
-        )
-        return levels
-
-    def __exit__(self, *_: object) -> None:
-        self._leave()
 
 
 @pytest.fixture
@@ -190,11 +177,10 @@ def test_a_delay_without_any_target_becomes_a_letter(
 
 
 def test_what_cannot_be_buried_now_is_buried_when_the_database_is_back(
-    broker: BrokerView, database: Database, start_archivist: StartArchivist
+    broker: BrokerView, database: Database, start_archivist: StartArchivist, listen: Listen
 ) -> None:
     dead_queue(broker, start_archivist)
-    failed: list[object] = []
-    leave = events.subscribe(lambda told: failed.append(told.fields), only=[events.LOOP_FAILED])
+    failed = listen(events.LOOP_FAILED)
     with database.engine.connect() as holder:
         holder.execute(sa.text("LOCK TABLE smena.dead_letters IN ACCESS EXCLUSIVE MODE"))
         broker.put(names.lost_queue(broker.prefix), "nonsense", b"garbage")
@@ -203,7 +189,6 @@ def test_what_cannot_be_buried_now_is_buried_when_the_database_is_back(
         eventually(lambda: holder.execute(cancel).rowcount)
         eventually(lambda: failed)
         holder.rollback()
-    leave()
     eventually(lambda: rows(database, "reason, source") == [("no_queue", names.lost_queue(broker.prefix))])
     eventually(lambda: broker.depth(names.lost_queue(broker.prefix)) == 0)
 
@@ -224,20 +209,16 @@ def test_a_target_with_other_arguments_becomes_a_letter_and_stops_nobody(
     assert "argument=" in text
 
 
-def test_figures_are_sampled_by_one_archivist_of_the_fleet(
-    broker: BrokerView, database: Database, start_archivist: StartArchivist
-) -> None:
-    duties: list[str] = []
-    leave = events.subscribe(lambda taken: duties.append(taken.fields["duty"]), only=[events.SOLO_TAKEN])
+def test_figures_are_sampled_by_one_archivist_of_the_fleet(start_archivist: StartArchivist, listen: Listen) -> None:
+    taken = listen(events.SOLO_TAKEN)
     boards = [start_archivist(), start_archivist()]
 
     def backlogs() -> list[Any]:
         return [board.snapshot()["gauges"].get(metric.BACKLOG.name, {}) for board in boards]
 
     eventually(lambda: any(backlogs()))
-    eventually(lambda: "sampler" in duties)
-    leave()
-    assert duties.count("sampler") == 1
+    eventually(lambda: "sampler" in [one.fields["duty"] for one in taken])
+    assert [one.fields["duty"] for one in taken].count("sampler") == 1
     assert sum(1 for backlog in backlogs() if backlog) == 1
 
 
@@ -280,11 +261,11 @@ def test_without_a_database_only_counts_are_known(broker: BrokerView, settings: 
 
 
 def test_one_archivist_keeps_the_canaries_and_another_follows(
-    broker: BrokerView, database: Database, start_archivist: StartArchivist
+    broker: BrokerView, database: Database, start_archivist: StartArchivist, listen: Listen
 ) -> None:
-    with Returned() as levels:
-        start_archivist()
-        eventually(lambda: {0, 1, 2, 3} <= set(levels))
+    home = listen(events.CANARY_RETURNED)
+    start_archivist()
+    eventually(lambda: {0, 1, 2, 3} <= {one.fields["delay_level"] for one in home})
     rival = Solo(database, "canaries")
     assert not rival.held()
     rival.leave()

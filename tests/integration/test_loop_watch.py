@@ -11,8 +11,8 @@ import pytest
 
 from smena.clock import SYSTEM, Deadline
 from smena.telemetry import events
-from smena.telemetry.event import Occurrence
 from tests.fixtures.eventually import PATIENCE_S, eventually
+from tests.fixtures.fix_events import Listen
 from workers.execution.coroutines import Coroutines
 from workers.execution.loop_watch import LoopWatch
 
@@ -38,9 +38,10 @@ async def hold_the_loop(until: threading.Event) -> None:
         time.sleep(0.01)
 
 
-def test_a_coroutine_that_holds_the_loop_is_named_with_its_stack(coroutines: Coroutines, watch: LoopWatch) -> None:
-    told: list[Occurrence] = []
-    unsubscribe = events.subscribe(told.append, only=[events.LOOP_BLOCKED])
+def test_a_coroutine_that_holds_the_loop_is_named_with_its_stack(
+    coroutines: Coroutines, watch: LoopWatch, listen: Listen
+) -> None:
+    told = listen(events.LOOP_BLOCKED)
     let_go = threading.Event()
     try:
         eventually(lambda: watch.lags_s())
@@ -49,7 +50,6 @@ def test_a_coroutine_that_holds_the_loop_is_named_with_its_stack(coroutines: Cor
         eventually(lambda: watch.worst_s() > 0.3)
     finally:
         let_go.set()
-        unsubscribe()
     assert told[0].fields["loop"] == "event-loop"
     assert any("hold_the_loop" in place for place in told[0].fields["stack"])
     assert len(told) == 1

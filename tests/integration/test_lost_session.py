@@ -30,6 +30,7 @@ from smena.store.database import Database
 from smena.telemetry import events
 from smena.telemetry.tally import Tally
 from tests.fixtures.eventually import eventually
+from tests.fixtures.fix_events import Listen
 from tests.fixtures.no_recorder import NoRecorder
 from tests.fixtures.noted_delivery import NotedDelivery
 from workers.execution.binding import bind_actors
@@ -199,34 +200,29 @@ def test_a_job_that_ends_its_own_session_each_time_keeps_no_slot_for_ever(bench:
     assert last.reason == "exhausted"
 
 
-def test_p30_a_coroutine_that_cancels_all_costs_its_neighbours_nothing_and_ends_itself(bench: Bench) -> None:
+def test_p30_a_coroutine_that_cancels_all_costs_its_neighbours_nothing_and_ends_itself(
+    bench: Bench, listen: Listen
+) -> None:
     coroutines = Coroutines([Seat(slot, NoRecorder(), Tally()) for slot in range(3)])
     coroutines.start()
-    told: list[tuple[Any, Any]] = []
-    off = events.subscribe(
-        lambda one: told.append((one.fields["actor"], one.fields["why"])), only=[events.JOB_UNDECIDED]
-    )
+    told = listen(events.JOB_UNDECIDED)
     neighbours = [NotedDelivery(), NotedDelivery()]
     for delivery in neighbours:
         coroutines.put(bench.attempt("lost.stands_by", 1, delivery))
     eventually(lambda: coroutines.running() == len(neighbours))
     assert isinstance(bench.put(coroutines, "lost.cancels_all", 1), Dead)
     eventually(lambda: [delivery.told for delivery in neighbours] == [["ack"]] * 2)
-    off()
     coroutines.call(bench.database.aclose(), Deadline.within(30, SYSTEM))
     assert coroutines.stop(Deadline.within(30, SYSTEM))
     assert len(bench.settled) == 1
-    assert len(told) == 1  # for all of them, within a minute
-    assert told[0][1] == CANCELLED
+    assert [one.fields["why"] for one in told] == [CANCELLED]  # once for all of them, within a minute
 
 
-def test_a_database_that_cannot_be_asked_is_told_of_and_spends_no_attempt(no_database: Bench) -> None:
-    told: list[dict[str, Any]] = []
-    off = events.subscribe(lambda one: told.append(dict(one.fields)), only=[events.JOB_UNDECIDED])
+def test_a_database_that_cannot_be_asked_is_told_of_and_spends_no_attempt(no_database: Bench, listen: Listen) -> None:
+    told = listen(events.JOB_UNDECIDED)
     assert no_database.run("lost.ends_once", MOST_LOSSES + 2) == [Returned] * (MOST_LOSSES + 2)
-    off()
     assert no_database.settled == []
-    assert [(one["actor"], one["why"]) for one in told] == [("lost.ends_once", DatabaseLost.code)]
+    assert [(one.fields["actor"], one.fields["why"]) for one in told] == [("lost.ends_once", DatabaseLost.code)]
 
 
 @pytest.mark.parametrize(
@@ -252,9 +248,8 @@ def test_another_server_that_is_lost_costs_an_attempt(bench: Bench) -> None:
     assert bench.run("lost.loses_another", 1) == [Retry]
 
 
-def test_an_effect_that_came_too_late_for_its_partitions_term_is_told_of(bench: Bench) -> None:
-    told: list[dict[str, Any]] = []
-    off = events.subscribe(lambda one: told.append(dict(one.fields)), only=[events.KEY_STALE_EFFECT])
+def test_an_effect_that_came_too_late_for_its_partitions_term_is_told_of(bench: Bench, listen: Listen) -> None:
+    told = listen(events.KEY_STALE_EFFECT)
     bench.run_in_turn("lost.loses_its_turn")
-    off()
-    assert [(one["queue"], one["partition"], one["term"]) for one in told] == [("q", 0, 1)]
+    [one] = told
+    assert (one.fields["queue"], one.fields["partition"], one.fields["term"]) == ("q", 0, 1)

@@ -33,6 +33,7 @@ from smena.store.terms import Term
 from smena.telemetry import events
 from tests.fixtures.eventually import eventually
 from tests.fixtures.fix_broker import BrokerView
+from tests.fixtures.fix_events import Listen
 from tests.fixtures.fix_proxy import Proxied
 from workers.roles.relay import Relay
 from workers.roles.slots import GROUP, Slots
@@ -207,14 +208,12 @@ def test_p39_a_row_that_names_another_user_is_sent_as_the_relays_own(
 
 
 def test_p39_a_bad_row_closes_no_channel_under_the_others(
-    database: Database, broker: BrokerView, start_relay: StartRelay
+    database: Database, start_relay: StartRelay, listen: Listen
 ) -> None:
-    closed: list[object] = []
-    leave = events.subscribe(lambda told: closed.append(told.fields), only=[events.PUBLISH_FAILED])
+    closed = listen(events.PUBLISH_FAILED)
     strange(database, properties='{"expiration": "soon"}')
     start_relay()
     eventually(lambda: states(database) == {"parked": 1})
-    leave()
     assert closed == []
 
 

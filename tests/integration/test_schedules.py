@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -31,10 +31,10 @@ from smena.store.database import Database
 from smena.store.tables import schedules as schedules_table
 from smena.store.tables import ticks as ticks_table
 from smena.telemetry import events
-from smena.telemetry.event import Event, Occurrence
 from smena.timetable import When, cron, every
 from smena.timetable.when import between
 from tests.fixtures.eventually import PATIENCE_S, eventually
+from tests.fixtures.fix_events import Listen
 from workers.roles.timekeeper import Timekeeper
 
 LEASE = "leader:scheduler"
@@ -108,11 +108,6 @@ def fired(database: Database, name: str = "house.sweep") -> list[datetime]:
 def jobs(database: Database) -> list[str]:
     with database.transaction() as connection:
         return list(connection.scalars(sa.text("SELECT id FROM smena.outbox ORDER BY seq")))
-
-
-def told(event: Event) -> tuple[list[Occurrence], Callable[[], None]]:
-    seen: list[Occurrence] = []
-    return seen, events.subscribe(seen.append, only=[event])
 
 
 # --- beginning, changing, retiring ----------------------------------------------------------------------
@@ -426,7 +421,7 @@ def test_a_schedule_whose_jobs_could_not_be_sent_is_refused(database: Database) 
 # --- the loop ------------------------------------------------------------------------------------------------------
 
 
-def test_a_broken_schedule_stops_no_other_and_is_told_of(database: Database, turns: Turns) -> None:
+def test_a_broken_schedule_stops_no_other_and_is_told_of(database: Database, turns: Turns, listen: Listen) -> None:
     leads = Leads(database)
     turns.declare(book_of(every(seconds=1), overlap="allow"), leads.number)
     with database.transaction() as connection:
@@ -435,14 +430,13 @@ def test_a_broken_schedule_stops_no_other_and_is_told_of(database: Database, tur
             "UPDATE smena.schedules SET spec = 'cron 0 3 * * * Atlantis/Deep', next_at = now() WHERE name = 'broken'"
         )
         connection.execute(sa.text(broken))
-    failures, enough = told(events.SCHEDULE_FAILED)
+    failures = listen(events.SCHEDULE_FAILED)
     keeper = Timekeeper(turns, leads, book_of(every(seconds=1), overlap="allow"), SYSTEM, poll_s=0.2)
     keeper.start()
     try:
         eventually(lambda: len(fired(database)) >= 3)
     finally:
         keeper.stop(Deadline.within(10, SYSTEM))
-        enough()
     assert {one.fields["schedule"] for one in failures} == {"broken"}
     assert all(later - earlier == timedelta(seconds=1) for earlier, later in pairwise(fired(database)))
 

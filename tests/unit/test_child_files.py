@@ -8,6 +8,7 @@ import pytest
 
 from smena.settings import Settings
 from smena.telemetry import events
+from tests.fixtures.fix_events import Listen
 from workers.process.faultfile import FaultFile
 from workers.process.folder import FolderRefused, map_new_file
 from workers.process.lastlines import LastLines
@@ -44,12 +45,12 @@ def test_a_child_that_is_asked_for_its_stacks_on_a_full_disk_goes_on() -> None:
         stacks.close()
 
 
-def test_a_cell_that_can_keep_no_files_says_why(tmp_path: Path) -> None:
+def test_a_cell_that_can_keep_no_files_says_why(tmp_path: Path, listen: Listen) -> None:
     orders = Orders(role="worker", module="m", post=0, supervisor_pid=1, state_dir=str(tmp_path / "gone"))
-    told: list[str] = []
-    leave = events.subscribe(lambda one: told.append(one.fields["error"]), only=[events.LOOP_FAILED])
+    told = listen(events.LOOP_FAILED)
     ours, theirs = socket.socketpair()
     with ours, theirs:
         cell._live(orders, Settings(), theirs)
-    leave()
-    assert told == [f"FolderRefused: no file of a child can be made in {tmp_path}/gone: No such file or directory"]
+    [one] = told
+    refusal = f"FolderRefused: no file of a child can be made in {tmp_path}/gone: No such file or directory"
+    assert one.fields["error"] == refusal

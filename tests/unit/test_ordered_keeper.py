@@ -14,6 +14,7 @@ from smena.store.database import Database
 from smena.store.terms import Term
 from smena.telemetry import events
 from tests.fixtures.eventually import eventually
+from tests.fixtures.fix_events import Listen
 from workers.execution.ordered.desk import Desk
 from workers.execution.ordered.floor import Floor
 from workers.execution.ordered.keeper import Keeper
@@ -30,19 +31,17 @@ def _desk(number: int, cue: Any) -> Desk:
     return desk
 
 
-def test_each_partition_that_could_not_be_written_gets_its_line() -> None:
-    told: list[dict[str, Any]] = []
+def test_each_partition_that_could_not_be_written_gets_its_line(listen: Listen) -> None:
+    told = listen(events.KEY_NOT_WRITTEN)
     desks: list[Desk] = []
     with closing(Database(DatabaseSettings(url=SecretStr(NOBODY)), "test")) as database:
         keeper = Keeper(HeldKeys(database), lambda: desks, SYSTEM, crowd=100)
         desks += [_desk(number, keeper.cue) for number in (0, 1)]
-        off = events.subscribe(lambda one: told.append(dict(one.fields)), only=[events.KEY_NOT_WRITTEN])
         keeper.start()
         try:
-            assert eventually(lambda: {one["partition"] for one in told} == {0, 1})
+            assert eventually(lambda: {one.fields["partition"] for one in told} == {0, 1})
         finally:
             keeper.ask_to_stop()
             keeper.cue()
             assert keeper.stop(Deadline.within(30, SYSTEM))
-            off()
-    assert "DatabaseLost" in told[0]["error"]
+    assert "DatabaseLost" in told[0].fields["error"]

@@ -10,8 +10,8 @@ from smena.book import Book
 from smena.job import Job
 from smena.settings.groups import Retry as RetryDefaults
 from smena.telemetry import events
-from smena.telemetry.event import Occurrence
 from smena.telemetry.tally import Board
+from tests.fixtures.fix_events import Listen
 from tests.fixtures.no_recorder import NoRecorder
 from tests.fixtures.noted_delivery import NotedDelivery
 from workers.execution.seat import UNKNOWN, Seat
@@ -35,31 +35,29 @@ def plain() -> None:
         (Returned("drain"), ["job.started"]),
     ],
 )
-def test_an_attempt_is_told_of_when_it_begins_and_when_it_has_taken_effect(outcome: Outcome, told: list[str]) -> None:
-    seen: list[Occurrence] = []
-    leave = events.subscribe(seen.append, only=[events.JOB_STARTED, events.JOB_DONE])
+def test_an_attempt_is_told_of_when_it_begins_and_when_it_has_taken_effect(
+    outcome: Outcome, told: list[str], listen: Listen
+) -> None:
+    seen = listen(events.JOB_STARTED, events.JOB_DONE)
     actor: Any = plain
     bound = BoundActor(actor, actor.retry.policy(RetryDefaults()))
     bound.call = lambda _: outcome
     job = Job(actor=actor.name, queue="sales")
 
     Seat(0, NoRecorder(), Board().tally()).run(Attempt(NotedDelivery(), job, bound))
-    leave()
 
     assert [occurrence.event.name for occurrence in seen] == told
     assert {(one.fields["job"], one.fields["queue"], one.fields["attempt"]) for one in seen} == {(job.id, "sales", 1)}
 
 
-def test_p12_a_job_that_the_rings_lost_is_named() -> None:
-    seen: list[Occurrence] = []
-    leave = events.subscribe(seen.append, only=[events.JOB_UNSETTLED])
+def test_p12_a_job_that_the_rings_lost_is_named(listen: Listen) -> None:
+    seen = listen(events.JOB_UNSETTLED)
     actor: Any = plain
     bound = BoundActor(actor, actor.retry.policy(RetryDefaults()))
     bound.call = lambda _: 1 / 0
     job = Job(actor=actor.name, queue="sales", attempt=2)
 
     outcome = Seat(0, NoRecorder(), Board().tally()).run(Attempt(NotedDelivery(), job, bound))
-    leave()
 
     assert outcome == Returned(UNKNOWN)
     (told,) = seen

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,6 +15,7 @@ from smena.errors import DatabaseLost, Permanent
 from smena.telemetry import events
 from smena.telemetry.event import Occurrence
 from smena.telemetry.plain_text import error_text
+from tests.fixtures.fix_events import Listen
 from tests.fixtures.hostile_errors import UNKNOWN, BadCode, BadResponse, ClassRaises
 from tests.fixtures.ring_bench import Bench
 from workers.execution import pool_frames
@@ -84,11 +84,8 @@ def bench() -> Bench:
 
 
 @pytest.fixture
-def told() -> Iterator[list[Occurrence]]:
-    seen: list[Occurrence] = []
-    leave = events.subscribe(seen.append, only=[events.JOB_UNSETTLED])
-    yield seen
-    leave()
+def told(listen: Listen) -> list[Occurrence]:
+    return listen(events.JOB_UNSETTLED)
 
 
 @pytest.mark.parametrize("actor", ["unaskable.fails", "unaskable.afails"])

@@ -15,9 +15,9 @@ from smena.guarantees.election.figures import show
 from smena.guarantees.election.leadership import Leadership, NotLeading
 from smena.store import terms
 from smena.telemetry import events
-from smena.telemetry.event import Occurrence
 from smena.telemetry.tally import Board, merge
 from tests.fixtures.eventually import PATIENCE_S, eventually
+from tests.fixtures.fix_events import Listen
 from tests.fixtures.fix_proxy import Proxied
 
 from .backends import LEASE_S
@@ -43,14 +43,12 @@ def test_one_of_many_leads_and_each_next_one_under_a_greater_term(
         eventually(leader.term, until=partial(ne, term))
 
 
-def test_a_leader_goes_on_under_one_term_beyond_its_lease(ground: Ground) -> None:
+def test_a_leader_goes_on_under_one_term_beyond_its_lease(ground: Ground, listen: Listen) -> None:
     leader, other = ground.candidate(), ground.candidate()
     first = eventually(lambda: leader.term() or other.term())
     began_s = SYSTEM.monotonic()
-    renewed: list[Occurrence] = []
-    leave = events.subscribe(renewed.append, only=[events.LEADER_RENEWED])
+    renewed = listen(events.LEADER_RENEWED)
     eventually(lambda: len(renewed) >= 6 and SYSTEM.monotonic() - began_s > LEASE_S)
-    leave()
     assert {leader.term(), other.term()} == {first, None}
 
 
@@ -107,18 +105,16 @@ def test_a_silent_leader_has_stopped_before_another_leads(ground: Ground, proxie
         stopped(holder)  # before its proxy goes
 
 
-def test_wall_clocks_that_step_change_nothing(ground: Ground) -> None:
+def test_wall_clocks_that_step_change_nothing(ground: Ground, listen: Listen) -> None:
     leaders_clock, others_clock = SteppedClock(), SteppedClock()
     leader = ground.candidate(clock=leaders_clock)
     term = led(leader)
     other = ground.candidate(clock=others_clock)
-    renewed: list[Occurrence] = []
-    leave = events.subscribe(renewed.append, only=[events.LEADER_RENEWED])
+    renewed = listen(events.LEADER_RENEWED)
     for step in (timedelta(days=1), timedelta(days=-1)):
         before = len(renewed)
         leaders_clock.ahead, others_clock.ahead = step, -step
         eventually(lambda before=before: len(renewed) >= before + 2)  # type: ignore[misc]
-    leave()
     assert (leader.term(), other.term()) == (term, None)
 
 

@@ -9,6 +9,7 @@ from smena.clock import SYSTEM, Clock, Deadline
 from smena.telemetry import events
 from smena.telemetry.event import Occurrence
 from tests.fixtures.eventually import PATIENCE_S, eventually
+from tests.fixtures.fix_events import Listen
 from tests.integration.link.conftest import Broker, Link, Settle
 from workers.broker import source
 from workers.broker.canary import Canaries, held_s
@@ -29,11 +30,8 @@ class Hurried:
 
 
 @pytest.fixture
-def told() -> object:
-    seen: list[Occurrence] = []
-    unsubscribe = events.subscribe(seen.append, only=[events.CANARY_LATE, events.CANARY_RETURNED])
-    yield seen
-    unsubscribe()
+def told(listen: Listen) -> list[Occurrence]:
+    return listen(events.CANARY_LATE, events.CANARY_RETURNED)
 
 
 def fly(link: Link, settings: Settle, clock: Clock, levels: list[int]) -> Canaries:

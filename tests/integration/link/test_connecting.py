@@ -22,8 +22,8 @@ from smena.amqp.link import Connection, LinkThread
 from smena.clock import SYSTEM, Deadline
 from smena.job import Job
 from smena.telemetry import events
-from smena.telemetry.event import Occurrence
 from tests.fixtures.eventually import PATIENCE_S, eventually
+from tests.fixtures.fix_events import Listen
 from tests.fixtures.fix_proxy import Proxied
 from tests.integration.link.conftest import Broker, Link, Settle, await_answer
 from workers.broker.asking import Asking
@@ -53,18 +53,16 @@ def test_p03_a_half_dead_connection_is_dropped_and_the_jobs_arrive_by_the_next(
     assert broker.depth(names.work_queue("test", queue)) >= 2  # the first copy may have arrived as well
 
 
-def test_a_wrong_password_is_told_and_does_not_hang(link: Link, settings: Settle, amqp_url: str) -> None:
-    told: list[Occurrence] = []
-    unsubscribe = events.subscribe(told.append, only=[events.LINK_LOST])
-    try:
-        wrong = settings(urls=(SecretStr(amqp_url.replace("guest:guest", "guest:wrong")),))
-        connection = link.connection(wrong, "stranger")
-        eventually(lambda: told)
-        assert "Auth" in str(told[0].fields["error"])
-        assert "wrong" not in str(told[0].fields)
-        assert not connection.is_up
-    finally:
-        unsubscribe()
+def test_a_wrong_password_is_told_and_does_not_hang(
+    link: Link, settings: Settle, amqp_url: str, listen: Listen
+) -> None:
+    told = listen(events.LINK_LOST)
+    wrong = settings(urls=(SecretStr(amqp_url.replace("guest:guest", "guest:wrong")),))
+    connection = link.connection(wrong, "stranger")
+    eventually(lambda: told)
+    assert "Auth" in str(told[0].fields["error"])
+    assert "wrong" not in str(told[0].fields)
+    assert not connection.is_up
 
 
 def test_an_address_that_takes_connections_and_says_nothing_is_given_up(link: Link, settings: Settle) -> None:
@@ -75,25 +73,21 @@ def test_an_address_that_takes_connections_and_says_nothing_is_given_up(link: Li
         link.stop()
 
 
-def test_stopping_while_it_connects_is_no_failure(settings: Settle) -> None:
-    told: list[Occurrence] = []
-    unsubscribe = events.subscribe(told.append, only=[events.LOOP_FAILED, events.LINK_LOST])
+def test_stopping_while_it_connects_is_no_failure(settings: Settle, listen: Listen) -> None:
+    told = listen(events.LOOP_FAILED, events.LINK_LOST)
     thread = LinkThread("hasty", SYSTEM)
-    try:
-        with socket.create_server(("127.0.0.1", 0)) as silent:
-            silent.settimeout(60)
-            url = f"amqp://guest:guest@127.0.0.1:{silent.getsockname()[1]}"
-            connection = Connection(thread, settings(urls=(SecretStr(url),), connect_timeout_s=60), "hasty")
-            thread.start()
-            connection.start()
-            peer, _ = silent.accept()
-            peer.settimeout(60)
-            assert peer.recv(8) == b"AMQP\0\0\x09\x01"  # the handshake has begun
-            assert connection.stop(Deadline.within(30, SYSTEM))
-            peer.close()
-        assert thread.stop(Deadline.within(30, SYSTEM))
-    finally:
-        unsubscribe()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(60)
+        url = f"amqp://guest:guest@127.0.0.1:{silent.getsockname()[1]}"
+        connection = Connection(thread, settings(urls=(SecretStr(url),), connect_timeout_s=60), "hasty")
+        thread.start()
+        connection.start()
+        peer, _ = silent.accept()
+        peer.settimeout(60)
+        assert peer.recv(8) == b"AMQP\0\0\x09\x01"  # the handshake has begun
+        assert connection.stop(Deadline.within(30, SYSTEM))
+        peer.close()
+    assert thread.stop(Deadline.within(30, SYSTEM))
     assert told == []
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import pika
@@ -17,6 +17,7 @@ from smena.settings.groups import Amqp
 from smena.telemetry import events
 from smena.telemetry.event import Occurrence
 from tests.fixtures.eventually import PATIENCE_S, eventually
+from tests.fixtures.fix_events import Listen
 from tests.fixtures.fix_proxy import Proxied
 from tests.integration.link.conftest import Broker, Link, Settle, await_answer
 from workers.broker.consumer import Consumer
@@ -54,12 +55,9 @@ def fill(link: Link, settings: Settle, queue: str, count: int) -> None:
 
 
 @pytest.fixture
-def ends() -> Iterator[list[Occurrence]]:
+def ends(listen: Listen) -> list[Occurrence]:
     """What is told of subscriptions that ended; one that is taken up again may be back before anybody looks."""
-    told: list[Occurrence] = []
-    unsubscribe = events.subscribe(told.append, only=[events.CONSUMER_CANCELLED])
-    yield told
-    unsubscribe()
+    return listen(events.CONSUMER_CANCELLED)
 
 
 def cancel(consumer: Consumer) -> None:

@@ -30,6 +30,7 @@ from smena.errors import (
 from smena.job import Job
 from smena.telemetry import events
 from tests.fixtures.eventually import PATIENCE_S, eventually
+from tests.fixtures.fix_events import Listen
 from tests.integration.link.conftest import Broker, Link, Settle
 from workers.local.services import LocalServices
 
@@ -53,24 +54,21 @@ def test_a_confirmed_job_lies_in_its_queue_as_dramatiqs_message(
 
 
 def test_the_first_message_to_a_queue_without_consumers_is_told_once(
-    link: Link, settings: Settle, broker: Broker, queue: str
+    link: Link, settings: Settle, broker: Broker, queue: str, listen: Listen
 ) -> None:
-    told: list[dict[str, Any]] = []
-    stop_listening = events.subscribe(lambda one: told.append(dict(one.fields)), only=[events.QUEUE_UNATTENDED])
+    told = listen(events.QUEUE_UNATTENDED)
     publisher = link.publisher(settings())
     publisher.send(a_job(queue))
     broker.channel().basic_consume(names.work_queue("test", queue), lambda *_: None)
     publisher.send(a_job(queue))
     link.publisher(settings()).send(a_job(queue))
-    stop_listening()
-    assert told == [{"queue": queue}]
+    assert [one.fields["queue"] for one in told] == [queue]
 
 
 def test_a_queue_that_is_attended_soon_is_not_told_of_by_who_gives_it_time(
-    link: Link, settings: Settle, broker: Broker, queue: str
+    link: Link, settings: Settle, broker: Broker, queue: str, listen: Listen
 ) -> None:
-    told: list[dict[str, Any]] = []
-    stop_listening = events.subscribe(lambda one: told.append(dict(one.fields)), only=[events.QUEUE_UNATTENDED])
+    told = listen(events.QUEUE_UNATTENDED)
     attended, mistyped, subscribed = queue, f"{queue}-mistyped", threading.Event()
     publisher = Publisher(link.connection(settings(), "publish"), settings(), SYSTEM, attended_within_s=2.0)
     publisher.start()
@@ -81,8 +79,7 @@ def test_a_queue_that_is_attended_soon_is_not_told_of_by_who_gives_it_time(
     publisher.send(a_job(mistyped))
     publisher.send(a_job(mistyped))
     eventually(lambda: bool(told))
-    stop_listening()
-    assert told == [{"queue": mistyped}]
+    assert [one.fields["queue"] for one in told] == [mistyped]
 
 
 def test_a_message_leaves_while_the_link_thread_is_busy(

@@ -4,7 +4,6 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -16,7 +15,9 @@ from smena.clock import SYSTEM, Deadline
 from smena.settings.groups import Database as DatabaseSettings
 from smena.store.database import Database
 from smena.telemetry import events
+from smena.telemetry.event import Occurrence
 from tests.fixtures.eventually import eventually
+from tests.fixtures.fix_events import Listen
 from tests.fixtures.fix_proxy import Proxied
 
 Done = Callable[[], None]
@@ -77,12 +78,10 @@ Join = Callable[..., Member]
 
 
 @pytest.fixture(autouse=True)
-def failures() -> Iterator[list[str]]:
+def failures(listen: Listen) -> Iterator[list[Occurrence]]:
     """No round of a loop may fail unless a test says so: it clears this list."""
-    told: list[str] = []
-    off = events.subscribe(lambda one: told.append(str(one.fields)), only=[events.LOOP_FAILED])
+    told = listen(events.LOOP_FAILED)
     yield told
-    off()
     assert not told
 
 
@@ -171,7 +170,7 @@ def test_what_is_not_finished_by_the_deadline_is_lost_and_runs_out(join: Join) -
 
 
 def test_a_member_that_is_cut_off_knows_that_its_partitions_are_lost_and_comes_back(
-    database_url: str, join: Join, proxied: Callable[[str], Proxied], failures: list[str]
+    database_url: str, join: Join, proxied: Callable[[str], Proxied], failures: list[Occurrence]
 ) -> None:
     proxy, url = proxied(database_url)
     with closing(Database(DatabaseSettings(url=SecretStr(url)), "cut off")) as database:
@@ -191,24 +190,21 @@ def test_a_member_that_is_cut_off_knows_that_its_partitions_are_lost_and_comes_b
     failures.clear()
 
 
-def test_a_group_that_is_cut_otherwise_is_not_worked(join: Join) -> None:
-    told: list[Any] = []
-    off = events.subscribe(told.append, only=[events.PARTITION_COUNT_DIFFERS])
+def test_a_group_that_is_cut_otherwise_is_not_worked(join: Join, listen: Listen) -> None:
+    told = listen(events.PARTITION_COUNT_DIFFERS)
     first = join("a")
     eventually(all_owned(first))
     second = join("b", count=2 * COUNT)
     eventually(lambda: len(told) == 1)
-    off()
     assert told[0].fields == {"group": "stock", "declared": 2 * COUNT, "found": COUNT}
     assert second.owns() == set()
 
 
 @pytest.mark.parametrize("came_first", ["healthy", "wrong"])
 def test_all_partitions_go_to_those_that_declare_the_group_s_number(
-    join: Join, database: Database, came_first: str
+    join: Join, database: Database, listen: Listen, came_first: str
 ) -> None:
-    told: list[Any] = []
-    off = events.subscribe(told.append, only=[events.PARTITION_COUNT_DIFFERS, events.PARTITION_PLANNED])
+    told = listen(events.PARTITION_COUNT_DIFFERS, events.PARTITION_PLANNED)
     with closing(database.connect()) as connection, connection:
         plans.begin(connection, "stock", COUNT)
     counts = {"healthy": COUNT, "wrong": 2 * COUNT}
@@ -222,18 +218,17 @@ def test_all_partitions_go_to_those_that_declare_the_group_s_number(
     eventually(all_owned(*fleet.values()))
     with closing(database.connect()) as connection:
         assert [one.member for one in members.everybody(connection)] == ["healthy"]
-    off()
     assert {one.fields["members"] for one in told if one.event is events.PARTITION_PLANNED} == {1}
 
 
-def test_a_member_that_waits_for_another_number_joins_when_the_group_has_it(join: Join, database: Database) -> None:
+def test_a_member_that_waits_for_another_number_joins_when_the_group_has_it(
+    join: Join, database: Database, listen: Listen
+) -> None:
     with closing(database.connect()) as connection, connection:
         plans.begin(connection, "stock", COUNT)
-    told: list[Any] = []
-    off = events.subscribe(told.append, only=[events.PARTITION_COUNT_DIFFERS])
+    told = listen(events.PARTITION_COUNT_DIFFERS)
     member = join("a", count=2 * COUNT, lease_s=2)
     eventually(lambda: len(told) == 1)
-    off()
     with closing(database.connect()) as connection, connection:
         assert at_work(connection, "stock", silent_s=2) == 0
         resize(connection, "stock", 2 * COUNT)
@@ -249,7 +244,7 @@ def test_a_group_that_comes_to_have_more_or_fewer_partitions_is_owned_whole(join
         assert member.leave()
 
 
-def test_a_tenant_that_fails_gets_the_partition_anew(join: Join, failures: list[str]) -> None:
+def test_a_tenant_that_fails_gets_the_partition_anew(join: Join, failures: list[Occurrence]) -> None:
     member = join("a")
     eventually(all_owned(member))
     broken = member.shop.give_up
@@ -266,16 +261,14 @@ def test_a_tenant_that_fails_gets_the_partition_anew(join: Join, failures: list[
     failures.clear()
 
 
-def test_no_more_partitions_move_than_a_change_needs(join: Join) -> None:
-    told: list[Any] = []
-    off = events.subscribe(told.append, only=[events.PARTITION_PLANNED])
+def test_no_more_partitions_move_than_a_change_needs(join: Join, listen: Listen) -> None:
+    told = listen(events.PARTITION_PLANNED)
     fleet = [join("a"), join("b")]
     eventually(lambda: len(fleet[1].owns()) == COUNT // 2 and all_owned(*fleet)())
     fleet.append(join("c"))
     eventually(lambda: len(fleet[2].owns()) == COUNT // 3 and all_owned(*fleet)())
     assert fleet[2].leave()
     eventually(all_owned(*fleet[:2]))
-    off()
     plans = {one.fields["generation"]: one.fields for one in told}
     moved = {number: fields["moved"] for number, fields in plans.items() if fields["members"] != 1}
     assert list(moved.values()) in ([COUNT // 2, COUNT // 3, COUNT // 3], [0, COUNT // 3, COUNT // 3])

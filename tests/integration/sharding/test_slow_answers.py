@@ -17,6 +17,7 @@ from smena.clock import MovedClock
 from smena.store.database import Database
 from smena.store.held import HoldableConnection
 from smena.telemetry import events
+from tests.fixtures.fix_events import Listen
 
 LEASE_S = 60.0
 US = Membership("stock", 1, "us", "worker", LEASE_S)
@@ -136,10 +137,9 @@ def test_who_declares_another_number_does_not_join(stand: Stand, database: Datab
 
 
 def test_who_finds_another_number_leaves_hands_over_and_joins_again_when_they_agree(
-    stand: Stand, database: Database
+    stand: Stand, database: Database, listen: Listen
 ) -> None:
-    told: list[Any] = []
-    off = events.subscribe(told.append, only=[events.PARTITION_COUNT_DIFFERS])
+    told = listen(events.PARTITION_COUNT_DIFFERS)
     stand.look()
     assert stand.ours()
     with database.connect(autocommit=True) as connection:
@@ -157,7 +157,6 @@ def test_who_finds_another_number_leaves_hands_over_and_joins_again_when_they_ag
             assert [one.member for one in members.everybody(connection)] == ["us"]
             stand.look()
             assert [one.fields["found"] for one in told] == [2] * times
-    off()
 
 
 def test_members_that_were_silent_for_long_are_buried(stand: Stand, database: Database) -> None:
