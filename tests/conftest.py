@@ -10,6 +10,7 @@ pytest_plugins = [
     "tests.fixtures.fix_events",
     "tests.fixtures.fix_threads",
     "tests.fixtures.fix_services",
+    "tests.fixtures.fix_shell",
     "tests.fixtures.fix_database",
     "tests.fixtures.fix_proxy",
     "tests.fixtures.fix_pooler",

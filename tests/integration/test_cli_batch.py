@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,19 +18,15 @@ from sharding.claims import DeadItem, Wish
 from smena.settings.groups import Amqp
 from smena.settings.groups import Database as DatabaseSettings
 from smena.store.database import Database
+from tests.fixtures.fix_shell import Shell
 from tests.integration.sharding import book
 from workers.cli import main
 
 
 @pytest.fixture(autouse=True)
-def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database_url: str) -> Iterator[Database]:
+def database(shell: Shell, database_url: str) -> Iterator[Database]:
     """Give a database, and settings that name it and the book."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    for variable in [name for name in os.environ if name.startswith("SMENA_")]:
-        monkeypatch.delenv(variable)
-    monkeypatch.setenv("SMENA_DATABASE_URL", database_url)
-    monkeypatch.setenv("SMENA_BOOKS", book.__name__)
+    shell.set(database_url=database_url, books=book.__name__)
     with closing(Database(DatabaseSettings(url=SecretStr(database_url)), "test")) as opened:
         yield opened
 
@@ -144,9 +139,9 @@ def test_the_items_of_a_batch_that_is_not_there_are_no_empty_list(database: Data
 
 @pytest.mark.parametrize("command", ["batch status 1", "schedule list", "dead list", "partition keys", "outbox list"])
 def test_a_database_without_tables_is_told_of_in_a_sentence(
-    empty_database_url: str, monkeypatch: pytest.MonkeyPatch, command: str
+    empty_database_url: str, shell: Shell, command: str
 ) -> None:
-    monkeypatch.setenv("SMENA_DATABASE_URL", empty_database_url)
+    shell.set(database_url=empty_database_url)
     ended = run(*command.split())
     assert (ended.exit_code, "run `smena db upgrade`" in ended.output) == (1, True)
 
@@ -162,19 +157,18 @@ def test_a_pipe_is_read_to_its_end_and_said_to_be_waited_for(database: Database,
     assert " of 2 items" in ended.stdout
 
 
-def test_a_database_that_does_not_answer_is_told_of_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SMENA_DATABASE_URL", "postgresql://nobody@127.0.0.1:9/nowhere")
+def test_a_database_that_does_not_answer_is_told_of_in_a_sentence(shell: Shell) -> None:
+    shell.set(database_url="postgresql://nobody@127.0.0.1:9/nowhere")
     ended = run("batch", "status", "1")
     assert (ended.exit_code, "lost or refused" in ended.output) == (1, True)
 
 
 def test_the_doctor_names_the_oldest_transaction_and_the_batch_that_nobody_works(
-    database: Database, database_url: str, amqp: Amqp, monkeypatch: pytest.MonkeyPatch
+    database: Database, database_url: str, amqp: Amqp, shell: Shell
 ) -> None:
-    monkeypatch.setenv("SMENA_AMQP_URL", amqp.urls[0].get_secret_value())
-    monkeypatch.setenv("SMENA_AMQP_PREFIX", amqp.prefix)
+    shell.set(amqp_url=amqp.urls[0].get_secret_value(), amqp_prefix=amqp.prefix)
     assert run("doctor").stdout == "nothing to complain of\n"
-    monkeypatch.setenv("SMENA_BATCHES_STALLED_S", "1")
+    shell.set(batches_stalled_s="1")
     batch = told("batch", "submit", "works.each", "--query", "SELECT 1")["id"]
     with database.transaction() as connection:
         connection.exec_driver_sql("UPDATE smena.batches SET held_at = now() - interval '1 h'")

@@ -1,7 +1,5 @@
 """`smena check` reaches the services as a process would at boot."""
 
-import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,13 +9,7 @@ from smena.store import migrations
 from tests.fixtures.fix_broker import BrokerView
 from workers.cli import main
 
-
-@pytest.fixture(autouse=True)
-def _empty_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    for variable in [name for name in os.environ if name.startswith("SMENA_")]:
-        monkeypatch.delenv(variable)
+pytestmark = pytest.mark.usefixtures("shell")
 
 
 def check(**env: str) -> Result:

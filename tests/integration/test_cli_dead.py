@@ -1,11 +1,8 @@
 """`smena dead` tells people and programs the same about dead letters."""
 
 import json
-import os
-import sys
 from contextlib import closing
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +12,7 @@ from pydantic import SecretStr
 from smena.records.dead_letters import DeadLetter, DeadLetters
 from smena.settings import groups as settings
 from smena.store.database import Database
+from tests.fixtures.fix_shell import Shell
 from workers.cli import main
 
 SECRET = "4111" + "-SECRET"
@@ -34,12 +32,8 @@ ValueError: no
 
 
 @pytest.fixture(autouse=True)
-def _two_letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database_url: str) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    for variable in [name for name in os.environ if name.startswith("SMENA_")]:
-        monkeypatch.delenv(variable)
-    monkeypatch.setenv("SMENA_DATABASE_URL", database_url)
+def _two_letters(shell: Shell, database_url: str) -> None:
+    shell.set(database_url=database_url)
     died = datetime(2026, 1, 2, tzinfo=UTC)
     letters = [
         DeadLetter(

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -21,10 +18,10 @@ from smena.amqp import names
 from smena.amqp.arguments import Queue, lost, work_queue
 from smena.records import schedules
 from smena.records.schedules import Wanted
-from smena.settings.groups import Amqp
 from smena.settings.groups import Database as DatabaseSettings
 from smena.store.database import Database
 from tests.fixtures.fix_broker import BrokerView
+from tests.fixtures.fix_shell import Shell
 from workers.cli import main, unserved_queues
 from workers.local.services import LocalServices
 
@@ -35,19 +32,9 @@ LONG_S = 2 * LEASE_S
 
 
 @pytest.fixture(autouse=True)
-def _settings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, amqp: Amqp, broker: BrokerView, database_url: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    for variable in [name for name in os.environ if name.startswith("SMENA_")]:
-        monkeypatch.delenv(variable)
-    monkeypatch.setenv("SMENA_DATABASE_URL", database_url)
-    monkeypatch.setenv("SMENA_AMQP_URL", amqp.urls[0].get_secret_value())
-    monkeypatch.setenv("SMENA_AMQP_PREFIX", amqp.prefix)
-    monkeypatch.setenv("SMENA_WORKER_QUEUES", "payments")
-    monkeypatch.setenv("SMENA_OUTBOX_LEASE_S", str(LEASE_S))
-    monkeypatch.setenv("SMENA_LEADERSHIP_LEASE_S", str(LEASE_S))
+def _settings(shell: Shell, amqp_url: str, broker: BrokerView, database_url: str) -> None:
+    shell.set(database_url=database_url, amqp_url=amqp_url, amqp_prefix=broker.prefix, worker_queues="payments")
+    shell.set(outbox_lease_s=str(LEASE_S), leadership_lease_s=str(LEASE_S))
     broker.knows("payments")
 
 
@@ -111,7 +98,7 @@ def test_a_queue_between_two_consumers_is_none_of_its_business(
 
 
 def test_a_mistyped_queue_is_found_where_the_management_api_answers(
-    broker: BrokerView, management: str, monkeypatch: pytest.MonkeyPatch
+    broker: BrokerView, management: str, shell: Shell
 ) -> None:
     broker.knows("paymentz")
     with smena.connect():
@@ -119,7 +106,7 @@ def test_a_mistyped_queue_is_found_where_the_management_api_answers(
     (told,) = complaints("--management", management)
     assert f"{broker.prefix}.paymentz holds 1 message" in told["found"]
     assert "no book that is loaded here has paymentz" in told["do"]
-    monkeypatch.setenv("SMENA_AMQP_MANAGEMENT_URL", management)  # as in a shell with the private services
+    shell.set(amqp_management_url=management)  # as in a shell with the private services
     assert complaints() == [told]
 
 
@@ -281,8 +268,7 @@ def test_a_scheduler_that_is_gone_for_a_lease_is_told_of(database_url: str, left
     assert [one["about"] for one in complaints()] == about
 
 
-def test_a_broker_that_does_not_answer_is_a_complaint(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SMENA_AMQP_URL", "amqp://guest:guest@127.0.0.1:1")
-    monkeypatch.setenv("SMENA_AMQP_CONNECT_TIMEOUT_S", "0.3")
+def test_a_broker_that_does_not_answer_is_a_complaint(shell: Shell) -> None:
+    shell.set(amqp_url="amqp://guest:guest@127.0.0.1:1", amqp_connect_timeout_s="0.3")
     (told,) = complaints()
     assert (told["about"], "it cannot be seen how they stand" in told["found"]) == ("queues", True)

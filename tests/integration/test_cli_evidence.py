@@ -1,10 +1,8 @@
 """`smena evidence` tells people and programs the same about a job that ran when processes died."""
 
 import json
-import os
 from contextlib import closing
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -15,15 +13,13 @@ from smena.records.strike import Start, Strike
 from smena.records.strikes import Strikes
 from smena.settings import groups as settings
 from smena.store.database import Database
+from tests.fixtures.fix_shell import Shell
 from workers.cli import main
 
 
 @pytest.fixture(autouse=True)
-def _a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database_url: str) -> None:
-    monkeypatch.chdir(tmp_path)
-    for variable in [name for name in os.environ if name.startswith("SMENA_")]:
-        monkeypatch.delenv(variable)
-    monkeypatch.setenv("SMENA_DATABASE_URL", database_url)
+def _a_crash(shell: Shell, database_url: str) -> None:
+    shell.set(database_url=database_url)
     first = Strike(job_id="bad", attempt=2, life="one", actor="a.b", beside=4, how="SIGKILL", peak_mib=99, ran_s=1.5)
     alone = Strike(job_id="bad", attempt=2, life="two", actor="a.b", how="SIGKILL", lines="said\nlast")
     ended = Strike(job_id="bad", attempt=3, life="four", actor="a.b", beside=2, how="exit_1", why="ended")

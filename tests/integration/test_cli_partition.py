@@ -1,10 +1,7 @@
 """`smena partition` says who owns which partition, who should, and what nobody owns."""
 
 import json
-import os
-import sys
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,17 +11,14 @@ from pydantic import SecretStr
 from sharding import leases, members, plans
 from smena.settings import groups as settings
 from smena.store.database import Database
+from tests.fixtures.fix_shell import Shell
 from workers.cli import main
 
 
 @pytest.fixture(autouse=True)
-def _group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database_url: str) -> None:
+def _group(shell: Shell, database_url: str) -> None:
     """Four partitions, planned for two members: one owns two, of the other's two one is released, one ran out."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    for variable in [name for name in os.environ if name.startswith("SMENA_")]:
-        monkeypatch.delenv(variable)
-    monkeypatch.setenv("SMENA_DATABASE_URL", database_url)
+    shell.set(database_url=database_url)
     with (
         closing(Database(settings.Database(url=SecretStr(database_url)), "test", pool_size=1)) as database,
         database.connect(autocommit=True) as connection,

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from pathlib import Path
-
 import psycopg
 import pytest
 from click.testing import CliRunner
@@ -13,20 +9,14 @@ from click.testing import CliRunner
 from sharding import members, plans
 from smena.amqp import names
 from smena.amqp.arguments import work_queue
-from smena.settings.groups import Amqp
 from tests.fixtures.fix_broker import BrokerView
+from tests.fixtures.fix_shell import Shell
 from workers.cli import main
 
 
 @pytest.fixture(autouse=True)
-def _group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, amqp: Amqp, broker: BrokerView, database_url: str) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    for variable in [name for name in os.environ if name.startswith("SMENA_")]:
-        monkeypatch.delenv(variable)
-    monkeypatch.setenv("SMENA_DATABASE_URL", database_url)
-    monkeypatch.setenv("SMENA_AMQP_URL", amqp.urls[0].get_secret_value())
-    monkeypatch.setenv("SMENA_AMQP_PREFIX", amqp.prefix)
+def _group(shell: Shell, amqp_url: str, broker: BrokerView, database_url: str) -> None:
+    shell.set(database_url=database_url, amqp_url=amqp_url, amqp_prefix=broker.prefix)
     broker.knows(names.address("stock", 1))
     with psycopg.connect(database_url) as connection:
         plans.begin(connection, "stock", 4)

@@ -8,15 +8,16 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
+from tests.fixtures.fix_shell import Shell
 from workers.cli.schedule import schedule
 
 Smena = Callable[..., str]
 
 
 @pytest.fixture
-def smena(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Smena:
+def smena(database_url: str, shell: Shell) -> Smena:
     """Give a function that runs `smena schedule` and returns what it printed; it must end with 0 unless told."""
-    monkeypatch.setenv("SMENA_DATABASE_URL", database_url)
+    shell.set(database_url=database_url)
 
     def run(*words: str, status: int = 0) -> str:
         result = CliRunner().invoke(schedule, words)
@@ -69,9 +70,9 @@ def test_a_cron_job_that_comes_twice_fires_once(smena: Smena, database_url: str)
 
 
 def test_a_cron_job_needs_no_scheduler_where_the_books_declare_the_schedule(
-    smena: Smena, database_url: str, monkeypatch: pytest.MonkeyPatch
+    smena: Smena, database_url: str, shell: Shell
 ) -> None:
-    monkeypatch.setenv("SMENA_BOOKS", "tests.fixtures.hourly_book")
+    shell.set(books="tests.fixtures.hourly_book")
     assert "fired as job" in smena("tick", "--now", "hourly.sweep")
     assert "nothing to fire" in smena("tick", "--now", "hourly.sweep")
     smena("tick", "--now", "hourly.swept", status=1)
@@ -121,8 +122,8 @@ def test_a_refusal_speaks_of_what_was_typed_and_not_of_code(smena: Smena, words:
 
 
 @pytest.fixture
-def _stock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SMENA_BOOKS", "tests.fixtures.stock_book")
+def _stock(shell: Shell) -> None:
+    shell.set(books="tests.fixtures.stock_book")
 
 
 @pytest.mark.usefixtures("_stock")

@@ -1,8 +1,6 @@
 """`smena settings` and `smena check` say what is set, by whom, and what is wrong."""
 
 import json
-import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,13 +8,7 @@ from click.testing import CliRunner, Result
 
 from workers.cli import main
 
-
-@pytest.fixture(autouse=True)
-def _empty_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    for variable in [name for name in os.environ if name.startswith("SMENA_")]:
-        monkeypatch.delenv(variable)
+pytestmark = pytest.mark.usefixtures("shell")
 
 
 def run(*arguments: str, **env: str) -> Result:
