@@ -16,7 +16,7 @@ import pytest
 from pydantic import AfterValidator
 
 from smena.book import Book, Registry, TimeLimit
-from smena.clock import SYSTEM, Clock, Deadline, MovedClock
+from smena.clock import SYSTEM, Deadline, MovedClock
 from smena.context import Context, time_left_s
 from smena.errors import Misdeclared, Misused, Overdue, TimedOut, TimeLimitExceeded, TimeUp
 from smena.job import Job
@@ -30,6 +30,7 @@ from tests.fixtures.no_recorder import NoRecorder
 from tests.fixtures.noted_delivery import NotedDelivery
 from workers.execution.binding import bind_actors
 from workers.execution.coroutines import Coroutines
+from workers.execution.outside import OUTSIDE_S
 from workers.execution.seat import Seat
 from workers.execution.slots import Slots
 from workers.execution.time_watch import TimeWatch
@@ -220,7 +221,7 @@ async def ahangs_in_its_error() -> None:
 class Bench:
     """The threads, the event loop and the watch over both, as a worker has them, without services."""
 
-    def __init__(self, clock: Clock = SYSTEM) -> None:
+    def __init__(self, outside_s: float) -> None:
         self.board = Board()
         seats = [Seat(slot, NoRecorder(), self.board.tally()) for slot in range(8)]
         self.slots, self.coroutines = Slots(seats[:4]), Coroutines(seats[4:])
@@ -232,12 +233,12 @@ class Bench:
             self.coroutines,
             self.board,
             lambda _seat, attempt: self.stuck.append(attempt.job.id),
-            outside_s=0.5,
+            outside_s=outside_s,
         )
         rings: list[Ring] = [
             Tracing(lambda attempt: Context(attempt.job, actor=attempt.actor.name, watch=attempt.watch)),
-            Settle(Judge(clock), self),
-            TimeLimitRing(clock),
+            Settle(Judge(SYSTEM), self),
+            TimeLimitRing(SYSTEM),
             Arguments(),
         ]
         limits = WorkerSettings(time_limit_s=0, time_limit_grace_s=20)
@@ -277,8 +278,9 @@ class Bench:
 
 
 @contextmanager
-def running(clock: Clock = SYSTEM) -> Iterator[Bench]:
-    bench = Bench(clock)
+def running(outside_s: float = OUTSIDE_S) -> Iterator[Bench]:
+    """Run a bench on which code beside the actors may take that long."""
+    bench = Bench(outside_s)
     try:
         yield bench
     finally:
@@ -329,16 +331,17 @@ def test_p26_what_does_not_end_in_its_grace_is_told_once_and_keeps_its_message(b
     ],
 )
 def test_p26_what_hangs_in_code_of_its_own_beside_the_actor_is_told_and_nobody_else(
-    bench: Bench, actor: str, args: list[str]
+    actor: str, args: list[str]
 ) -> None:
-    neighbours = [bench.put("endless"), bench.put("aendless")]
-    attempt = bench.put(actor, *args)
-    eventually(lambda: bench.stuck)
-    looked = bench.watch.tick
-    eventually(lambda: bench.watch.tick > looked + 10)
-    assert bench.stuck == [attempt.job.id]
-    assert attempt.delivery.told == []  # type: ignore[attr-defined]
-    assert all(neighbour.job.id not in bench.settled for neighbour in neighbours)
+    with running(outside_s=0.5) as bench:
+        neighbours = [bench.put("endless"), bench.put("aendless")]
+        attempt = bench.put(actor, *args)
+        eventually(lambda: bench.stuck)
+        looked = bench.watch.tick
+        eventually(lambda: bench.watch.tick > looked + 10)
+        assert bench.stuck == [attempt.job.id]
+        assert attempt.delivery.told == []  # type: ignore[attr-defined]
+        assert all(neighbour.job.id not in bench.settled for neighbour in neighbours)
 
 
 def test_a_neighbour_that_holds_the_loop_up_uses_up_nobodys_grace(bench: Bench) -> None:
