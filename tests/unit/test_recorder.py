@@ -168,6 +168,25 @@ def test_a_record_that_changes_while_it_is_read_is_read_again(
     assert [job.job_id for job in read(path)] == ["after"]
 
 
+def test_a_record_that_was_written_over_while_it_was_read_is_not_taken_for_a_whole_one(
+    recorder: FlightRecorder, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often: the slot comes back to the record between two pieces of each reading, as long as letters last."""
+    recorder.enter(0, "a", "a", 1, 1.0)
+    piece, letters, cut = flightfile._piece, list("bcdefghijklmnopqrstuvwxyz"), flightfile.SLOT.size - 96
+
+    def piece_in_two(descriptor: int, size: int, at: int) -> bytes:
+        if size != flightfile.SLOT_BYTES or not letters:
+            return piece(descriptor, size, at)
+        first, letter = piece(descriptor, cut, at), letters.pop()
+        for _ in range(KEPT):
+            recorder.enter(0, letter, letter, 1, 1.0)
+        return first + piece(descriptor, size - cut, at + cut)
+
+    monkeypatch.setattr(flightfile, "_piece", piece_in_two)
+    assert [(job.job_id, job.actor, job.torn) for job in read(path)] == [("b", "b", False)]
+
+
 def _write_for_ever(path: Path) -> None:
     recorder = FlightRecorder(path, 2)
     number = 0
