@@ -220,6 +220,10 @@ def _environ(*, own_services: bool) -> dict[str, str]:
     environ = dict(os.environ)
     environ["VIRTUAL_ENV"] = str(VENV)
     environ["PATH"] = f"{VENV / 'bin'}{os.pathsep}{environ.get('PATH', os.defpath)}"
+    # Who wants no bytecode beside the sources gets it beside the packages: without any, each of a fleet's processes
+    # compiles everything anew, a third of its start.
+    if environ.pop("PYTHONDONTWRITEBYTECODE", None):
+        environ.setdefault("PYTHONPYCACHEPREFIX", str(VENV / "bytecode"))
     if own_services:
         environ.setdefault("SMENA_LOCAL_DIR", str(SERVICES))
     return environ

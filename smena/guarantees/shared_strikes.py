@@ -8,15 +8,17 @@ and what Redis forgets is forgotten. Strikes go by themselves after a day.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from smena.clock import Deadline
 from smena.records.asked import Attempt
 from smena.records.strike import Strike
-from smena.store.cache import Cache
 from smena.store.faults import translated
+
+if TYPE_CHECKING:
+    from smena.store.cache import Cache
 
 KEEP_S: Final = 86_400
 _KEY: Final = "smena:strikes:"

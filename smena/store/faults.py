@@ -7,12 +7,12 @@ author can say what they mean; settle treats them as unexpected.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
 import psycopg
-import redis.exceptions as redis_errors
 from sqlalchemy import exc as sa_exc
 
 from smena.errors import CacheLost, DatabaseBusy, DatabaseLost, SmenaError
@@ -38,18 +38,6 @@ BUSY_STATES: Final = frozenset({
 BUSY_CLASSES: Final = frozenset({"40", "53"})
 """Class 40 is rollbacks (deadlock, serialization), class 53 is insufficient resources."""
 
-_CACHE_PASSES: Final = (
-    redis_errors.ConnectionError,  # refused, cut, loading its data
-    redis_errors.TimeoutError,
-    redis_errors.ReadOnlyError,  # after a failover this is the old primary
-    redis_errors.MasterDownError,
-    redis_errors.ClusterDownError,
-    redis_errors.TryAgainError,
-    redis_errors.OutOfMemoryError,
-)
-_CACHE_STAYS: Final = (redis_errors.AuthenticationError, redis_errors.AuthorizationError)
-"""A wrong password is a lost connection to the driver, but it does not pass by itself."""
-
 
 def translate(error: BaseException) -> SmenaError | None:
     """Return the error of the taxonomy that stands for ``error``, or None where there is none.
@@ -64,9 +52,7 @@ def translate(error: BaseException) -> SmenaError | None:
         if error.connection_invalidated:
             return DatabaseLost(_first_line(error.orig or error))
         error = error.orig or error
-    if isinstance(error, redis_errors.RedisError):
-        return _of_cache(error)
-    return _of_driver(error) if isinstance(error, psycopg.Error) else None
+    return _of_driver(error) if isinstance(error, psycopg.Error) else _of_cache(error)
 
 
 @contextmanager
@@ -98,10 +84,24 @@ def _of_driver(error: psycopg.Error) -> SmenaError | None:
     return None
 
 
-def _of_cache(error: redis_errors.RedisError) -> SmenaError | None:
-    if isinstance(error, _CACHE_PASSES) and not isinstance(error, _CACHE_STAYS):
-        return CacheLost(_first_line(error))
-    return None
+def _of_cache(error: BaseException) -> SmenaError | None:
+    """Know the errors of Redis where somebody has imported its client: to import it takes a tenth of a second."""
+    if "redis.exceptions" not in sys.modules:
+        return None
+    from redis import exceptions as redis_errors  # loaded already: nothing is opened where a process is out of files
+
+    passes = (
+        redis_errors.ConnectionError,  # refused, cut, loading its data
+        redis_errors.TimeoutError,
+        redis_errors.ReadOnlyError,  # after a failover this is the old primary
+        redis_errors.MasterDownError,
+        redis_errors.ClusterDownError,
+        redis_errors.TryAgainError,
+        redis_errors.OutOfMemoryError,
+    )
+    # A wrong password is a lost connection to the driver, but it does not pass by itself.
+    stays = (redis_errors.AuthenticationError, redis_errors.AuthorizationError)
+    return CacheLost(_first_line(error)) if isinstance(error, passes) and not isinstance(error, stays) else None
 
 
 def _first_line(error: BaseException) -> str:

@@ -155,3 +155,19 @@ def test_a_shell_without_such_a_way_gets_the_environment_alone(house: ModuleType
     environ = {"SHELL": "/usr/bin/fish"}
     assert house._interactive(environ) == ["/usr/bin/fish"]
     assert environ == {"SHELL": "/usr/bin/fish"}
+
+
+def test_who_wants_no_bytecode_beside_the_sources_gets_it_beside_the_packages(
+    house: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    environ = house._environ(own_services=False)
+    assert "PYTHONDONTWRITEBYTECODE" not in environ
+    assert environ["PYTHONPYCACHEPREFIX"] == str(house.VENV / "bytecode")
+
+
+def test_where_bytecode_lies_is_left_as_it_is_otherwise(house: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
+    assert "PYTHONPYCACHEPREFIX" not in house._environ(own_services=False)

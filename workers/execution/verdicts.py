@@ -135,7 +135,7 @@ class Verdicts:
             beside=beside,
             how=death.ending.how,
             peak_mib=death.ending.peak_mib,
-            ran_s=round(max(0.0, (job.ended_at or self._clock.now_ms() / 1000) - job.since), 3),
+            ran_s=job.ran_s(self._clock.now_ms() / 1000),
             worker=f"{self._own.worker}-cell",
             host=self._own.host,
             lines=death.lines or None,

@@ -72,6 +72,10 @@ class Running:
         """Return the attempt's key."""
         return self.job_id, self.attempt
 
+    def ran_s(self, now_s: float) -> float:
+        """Return how long it ran, in seconds to a thousandth; up to ``now_s`` if it had not ended."""
+        return round(max(0.0, (self.ended_at or now_s) - self.since), 3)
+
 
 def thread_at(slots: int, slot: int) -> int:
     """Return where the thread of a slot stands."""

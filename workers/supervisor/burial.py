@@ -54,7 +54,7 @@ def bury(child: SupervisedChild, ended: Ended, left: Evidence, host: str) -> Bur
                 beside=len(left.ended if job.ended_at else left.running),
                 how=how,
                 peak_mib=peak_kib // 1024 or None,
-                ran_s=round(max(0.0, (job.ended_at or time.time()) - job.since), 3),
+                ran_s=job.ran_s(time.time()),
                 worker=child.orders.name(),
                 host=host,
                 lines=left.lines or None,

@@ -19,7 +19,6 @@ from smena.guarantees.shared_strikes import SharedStrikes
 from smena.records.strikes import Strikes
 from smena.settings import Settings, judge
 from smena.settings.service_manager import service_manager
-from smena.store.cache import Cache
 from smena.store.database import Database
 from smena.telemetry import events, logs
 from smena.telemetry.plain_text import error_text
@@ -132,6 +131,8 @@ def _register(settings: Settings) -> Iterator[Callable[[Burial], object] | None]
             ends.callback(database.close)
             register = Strikes(database)
         elif settings.redis.url is not None:
+            from smena.store.cache import Cache  # here, for Redis's client is a seventh of all that is imported
+
             cache = Cache(settings.redis, "supervisor")
             ends.callback(cache.close)
             register = SharedStrikes(cache)

@@ -31,7 +31,6 @@ from smena.records.strike import Strike
 from smena.records.ticks import Endings
 from smena.settings import Settings
 from smena.store import faults as store_faults
-from smena.store.cache import Cache
 from smena.store.database import Database
 from smena.telemetry.metric import BUFFERED, CPU_STEPS_NOW, LOOP_LAG, POOL_WAIT, PUBLISHED, STALE_SETTLES
 from smena.telemetry.tally import Board
@@ -265,6 +264,8 @@ class WorkerProcess:
         """Return where strikes of all hosts are kept if that is not PostgreSQL."""
         if self._database is not None or self._settings.redis.url is None:
             return None
+        from smena.store.cache import Cache  # here, for Redis's client is a seventh of all that is imported
+
         return SharedStrikes(Cache(self._settings.redis, self._name))
 
     def _build_actors(self) -> None:

@@ -13,10 +13,8 @@ from smena.guarantees.election.contract import Election
 from smena.guarantees.election.kubernetes_seat import KubernetesElection
 from smena.guarantees.election.leadership import Leadership
 from smena.guarantees.election.lease_api import LeaseApi
-from smena.guarantees.election.redis_seat import RedisElection
 from smena.guarantees.election.timing import Timing
 from smena.settings import Settings
-from smena.store.cache import Cache
 from smena.store.database import Database
 
 _CONNECTIONS: Final = 1
@@ -57,6 +55,9 @@ def _election(settings: Settings, duty: str, database: Database, name: str, ends
         who = {"identity": f"{socket.gethostname()}_{name}", "prefix": wanted.kubernetes_prefix}
         return KubernetesElection(api, database, duty, lease_s, SYSTEM, **who)
     if wanted.backend == "redis":
+        from smena.guarantees.election.redis_seat import RedisElection  # here, for few speak to Redis at all
+        from smena.store.cache import Cache
+
         cache = Cache(settings.redis, name)
         ends.callback(cache.close)
         return RedisElection(cache, database, duty, lease_s, SYSTEM)
