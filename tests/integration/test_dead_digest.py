@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -20,13 +19,15 @@ from smena.settings import Settings
 from smena.settings.groups import Database as DatabaseSettings
 from smena.store.database import Database
 from smena.telemetry import events
+from smena.telemetry.event import Occurrence
+from tests.fixtures.fix_events import Listen
+from tests.fixtures.fix_shell import Shell
 from workers.cli.dead import dead
 from workers.cli.schedule import schedule
 from workers.roles.dead_digest import NAME, DeadDigest
 from workers.wiring.duties import duties_of
 
 DAY_S = 86_400.0
-Told = list[dict[str, Any]]
 
 
 @dataclass
@@ -53,14 +54,8 @@ def database(database_url: str) -> Iterator[Database]:
 
 
 @pytest.fixture
-def told() -> Iterator[Told]:
-    heard: Told = []
-    off = events.subscribe(
-        lambda one: heard.append({"event": one.event.name, **one.fields}),
-        only=[events.DEAD_DIGEST, events.DEAD_DIGESTED],
-    )
-    yield heard
-    off()
+def told(listen: Listen) -> list[Occurrence]:
+    return listen(events.DEAD_DIGEST, events.DEAD_DIGESTED)
 
 
 def died(database: Database, job: str, actor: str | None, reason: str, ago: timedelta = timedelta()) -> None:
@@ -81,23 +76,24 @@ def some(database: Database) -> None:
     died(database, "bytes", None, "undecodable", timedelta(days=9))
 
 
-def test_it_is_told_by_kind_once_a_period_whoever_the_janitor_is(database: Database, told: Told) -> None:
+def test_it_is_told_by_kind_once_a_period_whoever_the_janitor_is(database: Database, told: list[Occurrence]) -> None:
     some(database)
     for _ in range(2):
         digest = DeadDigest(database, DAY_S, Watch())
         for _ in range(3):
             assert digest.tell_if_due(1000) == 0
     *kinds, total = told
-    assert [(one["actor"], one["reason"], one["came"], one["open"]) for one in kinds] == [
+    assert [(one.fields["actor"], one.fields["reason"], one.fields["came"], one.fields["open"]) for one in kinds] == [
         ("a.b", "bad", 1, 2),
         ("a.b", "worse", 1, 1),
         (None, "undecodable", 0, 1),
     ]
-    assert kinds[0]["oldest_s"] == pytest.approx(3 * DAY_S, abs=300)
-    assert (total["event"], total["kinds"], total["came"], total["open"]) == ("dead.digested", 3, 2, 4)
+    assert kinds[0].fields["oldest_s"] == pytest.approx(3 * DAY_S, abs=300)
+    assert total.event == events.DEAD_DIGESTED
+    assert (total.fields["kinds"], total.fields["came"], total.fields["open"]) == (3, 2, 4)
 
 
-def test_what_came_while_nobody_told_is_told_with_the_next_digest(database: Database, told: Told) -> None:
+def test_what_came_while_nobody_told_is_told_with_the_next_digest(database: Database, told: list[Occurrence]) -> None:
     digest = DeadDigest(database, DAY_S, Watch())
     digest.tell_if_due(1000)
     some(database)
@@ -106,16 +102,16 @@ def test_what_came_while_nobody_told_is_told_with_the_next_digest(database: Data
             sa.text("UPDATE smena.ticks SET at = at - interval '5 days', decided_at = decided_at - interval '5 days'")
         )
     digest.tell_if_due(1000)
-    assert (told[-1]["came"], told[-1]["open"]) == (3, 4)
+    assert (told[-1].fields["came"], told[-1].fields["open"]) == (3, 4)
     with database.transaction() as connection:
         history = ticks.history(connection, NAME, 10)
     assert [one.ending for one in history] == ["done", "done"], "so its ticks go when they are old"
 
 
 def test_an_operator_sees_it_at_any_time_and_when_it_was_told(
-    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
+    database: Database, database_url: str, shell: Shell
 ) -> None:
-    monkeypatch.setenv("SMENA_DATABASE_URL", database_url)
+    shell.set(database_url=database_url)
     assert "no dead letters" in CliRunner().invoke(dead, ["digest"]).output
     some(database)
     (duty,) = [duty for duty in duties_of(Settings(), database) if duty.name == NAME]

@@ -17,6 +17,7 @@ from smena.records.ticks import Endings
 from smena.settings.groups import Database as DatabaseSettings
 from smena.store.database import Database
 from tests.fixtures.eventually import PATIENCE_S
+from tests.fixtures.fix_shell import Shell
 from tests.integration.errand_process import PIECES
 from workers.cli.once import once
 
@@ -90,7 +91,7 @@ def test_of_processes_that_race_one_starts_it(begin: Begin, database_url: str) -
 
 
 def test_it_goes_on_after_a_kill_in_the_middle_and_runs_again_only_by_name(
-    begin: Begin, database_url: str, monkeypatch: pytest.MonkeyPatch
+    begin: Begin, database_url: str, shell: Shell
 ) -> None:
     job = _started(begin, "in-pieces")
     (killed,) = begin(1, "work", "in-pieces", job)
@@ -113,8 +114,7 @@ def test_it_goes_on_after_a_kill_in_the_middle_and_runs_again_only_by_name(
     (later,) = begin(1, "start", "in-pieces")
     later.go_on()
     assert later.says() == "there already"
-    monkeypatch.setenv("SMENA_DATABASE_URL", database_url)
-    monkeypatch.setenv("SMENA_BOOKS", "tests.integration.errand_process")
+    shell.set(database_url=database_url, books="tests.integration.errand_process")
     assert "runs as job" in CliRunner().invoke(once, ["in-pieces"]).output
     assert len(rows(database_url, JOBS)) == 2
 

@@ -28,6 +28,7 @@ from smena.store.tables import ticks as ticks_table
 from smena.timetable.errand import AT
 from tests.fixtures import hourly_book
 from tests.fixtures.eventually import PATIENCE_S, eventually
+from tests.fixtures.fix_shell import Shell
 from workers.cli.once import once
 
 LEASE = "leader:scheduler"
@@ -146,9 +147,8 @@ def test_it_goes_on_from_the_last_piece_that_was_committed(database: Database) -
             schedules.leave_off(session, smena.Job(actor="a.b", queue="q"), 1)
 
 
-def test_an_operator_sees_and_runs_it(database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SMENA_DATABASE_URL", database_url)
-    monkeypatch.setenv("SMENA_BOOKS", "tests.fixtures.hourly_book")
+def test_an_operator_sees_and_runs_it(database: Database, database_url: str, shell: Shell) -> None:
+    shell.set(database_url=database_url, books="tests.fixtures.hourly_book")
     assert "not started" in CliRunner().invoke(once, []).output
     assert "first-import runs as job" in CliRunner().invoke(once, ["first-import"]).output
     assert CliRunner().invoke(once, ["first-import"]).exit_code == 1

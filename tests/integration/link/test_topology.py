@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from smena.amqp import arguments, names
 from smena.amqp.arguments import Exchange, Queue
 from smena.errors import BrokerLost, TopologyMismatch
+from tests.fixtures.fix_shell import Shell
 from tests.integration.link.conftest import Broker, Settle
 from workers.broker.topology_check import check, compare_once, declare_once
 from workers.cli import main
@@ -66,11 +67,8 @@ def test_no_broker_is_said_so(settings: Settle) -> None:
         check(nobody, [])
 
 
-def test_the_commands_declare_and_compare(
-    monkeypatch: pytest.MonkeyPatch, amqp_url: str, broker: Broker, queue: str
-) -> None:
-    monkeypatch.setenv("SMENA_AMQP_URL", amqp_url)
-    monkeypatch.setenv("SMENA_AMQP_PREFIX", "test")
+def test_the_commands_declare_and_compare(shell: Shell, amqp_url: str, broker: Broker, queue: str) -> None:
+    shell.set(amqp_url=amqp_url, amqp_prefix="test")
     run = CliRunner().invoke
     assert run(main, ["topology", "diff", queue]).exit_code == 0
     assert run(main, ["topology", "declare", queue]).output == f"declared {queue}\n"
