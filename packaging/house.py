@@ -74,13 +74,13 @@ def demo(arguments: list[str]) -> int:
 
 
 def test(arguments: list[str]) -> int:
-    """Run pytest in two processes, each of which starts the services that it needs: tests wait more than they work."""
+    """Run pytest in three processes, each of which starts the services that it needs: tests wait more than they work."""
     for path in _test_paths(arguments):
         if not (ROOT / path).exists():  # or it were missed by pytest's processes, a minute later and without a word
             raise Refused(f"there is no {path} in {ROOT}")
     _furnish("dev")
     os.chdir(ROOT)
-    return _become(["-m", "pytest", "--numprocesses=2", "--dist=worksteal", *arguments], own_services=False)
+    return _become(["-m", "pytest", "--numprocesses=3", "--dist=worksteal", *arguments], own_services=False)
 
 
 def _test_paths(arguments: list[str]) -> Iterator[str]:
