@@ -74,7 +74,7 @@ def demo(arguments: list[str]) -> int:
 
 
 def test(arguments: list[str]) -> int:
-    """Run pytest in three processes, each of which starts the services that it needs: tests wait more than they work."""
+    """Run pytest in three processes, each with the services that it needs: tests wait more than they work."""
     for path in _test_paths(arguments):
         if not (ROOT / path).exists():  # or it were missed by pytest's processes, a minute later and without a word
             raise Refused(f"there is no {path} in {ROOT}")

@@ -25,15 +25,15 @@ from psycopg import pq
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.orm import Session
 
-from smena.errors import DatabaseBusy, Overdue, Permanent, TimedOut
+from smena.errors import DatabaseBusy, DatabaseLost, Overdue, Permanent, TimedOut
 from smena.records import once_keys, turns
 from smena.records.once_keys import OnceKey
 from smena.records.turns import Turn
 from smena.store.database import Database
-from smena.store.faults import translated
+from smena.store.faults import first_line, is_lost, translated
 from smena.store.held import AsyncHoldableConnection, HoldableConnection, async_driver_of, driver_of
 
-__all__ = ["InvalidResult", "KeyInUse", "Once", "OnceKey", "OnceResult"]
+__all__ = ["GuardRefused", "InvalidResult", "KeyInUse", "Once", "OnceKey", "OnceResult"]
 
 R = TypeVar("R")
 
@@ -44,6 +44,12 @@ class KeyInUse(DatabaseBusy):
     """Another run of the same effect holds the key."""
 
     code = "key_in_use"
+
+
+class GuardRefused(DatabaseLost):
+    """PostgreSQL refuses the statements that guard the job's effect; nothing can be decided without them."""
+
+    code = "guard_refused"
 
 
 class InvalidResult(Permanent):
@@ -73,8 +79,9 @@ class Once:
     def run(self, key: OnceKey, body: Callable[[Session], R], turn: Turn | None = None) -> OnceResult[R]:
         """Call ``body`` in a transaction that holds the key, or return what an earlier run kept.
 
-        Raises `KeyInUse`, `DatabaseLost`, `DatabaseBusy`, `InvalidResult`, `TermLost`, and whatever ``body`` raises;
-        in each case nothing was committed, except that a lost answer to the commit is `DatabaseLost` too.
+        Raises `KeyInUse`, `GuardRefused`, `DatabaseLost`, `DatabaseBusy`, `InvalidResult`, `TermLost`, and whatever
+        ``body`` raises; in each case nothing was committed, except that a lost answer to the commit is `DatabaseLost`
+        too.
         """
         with self._database.lend() as connection, _lent(connection) as session:
             with _key_errors(key):
@@ -122,7 +129,7 @@ class Once:
         """Lend a session without a key that cannot commit a part: its own commits and rollbacks move a savepoint."""
         with self._database.lend() as connection, _lent(connection) as session:
             driver = driver_of(connection)
-            with translated():
+            with _guarding():
                 driver.hold(b"", _PREPARE)
             yield session
             session.flush()
@@ -181,7 +188,7 @@ def _lent(connection: sa.Connection) -> Iterator[Session]:
     try:
         yield session
     except BaseException as error:
-        if not connection.invalidated and (_struck(error) or not driver_of(connection).drop()):
+        if not connection.invalidated and (_in_doubt(error) or not driver_of(connection).drop()):
             connection.invalidate(error)
         raise
     finally:
@@ -197,7 +204,7 @@ async def _alent(connection: AsyncConnection) -> AsyncIterator[AsyncSession]:
     try:
         yield session
     except BaseException as error:
-        if not connection.invalidated and (_struck(error) or not await (await async_driver_of(connection)).drop()):
+        if not connection.invalidated and (_in_doubt(error) or not await (await async_driver_of(connection)).drop()):
             await connection.invalidate(error)
         raise
     finally:
@@ -209,12 +216,22 @@ async def _alent(connection: AsyncConnection) -> AsyncIterator[AsyncSession]:
 @contextmanager
 def _key_errors(key: OnceKey) -> Iterator[None]:
     try:
-        with translated():
+        with _guarding():
             yield
     except DatabaseBusy as error:
         if isinstance(error.__cause__, psycopg.errors.LockNotAvailable):
             raise KeyInUse(actor=key.actor, key=key.kept(), job=key.job_id) from error.__cause__
         raise
+
+
+@contextmanager
+def _guarding() -> Iterator[None]:
+    """Take what is wrong with our own statements as no fault of the job's, which has not begun: any text is a key."""
+    try:
+        with translated():
+            yield
+    except psycopg.Error as error:
+        raise GuardRefused(first_line(error), sqlstate=error.sqlstate) from error
 
 
 @contextmanager
@@ -227,13 +244,16 @@ def _turn_errors(turn: Turn | None) -> Iterator[None]:
         raise turns.lost(turn) from None
 
 
-def _struck(error: BaseException) -> bool:
-    """Say whether the job was interrupted at an arbitrary line, which may leave the connection between two.
+def _in_doubt(error: BaseException) -> bool:
+    """Say whether the connection is not to be used again: it is lost, or was left between two lines.
 
-    A time limit strikes as an exception in the thread; shutdown and cancellation are no `Exception`. The error is not
-    asked, which could raise: the connection would keep what the job wrote.
+    A time limit strikes at an arbitrary line, as an exception in the thread; shutdown and cancellation are no
+    `Exception`. A job's error is not asked, which could raise: the connection would keep what the job wrote.
     """
-    return issubclass(type(error), TimedOut | Overdue) or not issubclass(type(error), Exception)
+    kind = type(error)
+    if issubclass(kind, TimedOut | Overdue) or not issubclass(kind, Exception):
+        return True
+    return issubclass(kind, psycopg.Error | sa.exc.DBAPIError | DatabaseLost) and is_lost(error)
 
 
 def _quote(driver: HoldableConnection | AsyncHoldableConnection) -> once_keys.Quote:

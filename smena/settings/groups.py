@@ -293,7 +293,7 @@ class Leadership(Group):
     """Pause between two tries of those who do not lead; at most a third of the lease."""
 
     database_url: DatabaseUrl | None = None
-    """Address of PostgreSQL itself, where `database.url` leads to a pooler; the backend `postgresql` refuses those."""
+    """Address of PostgreSQL itself, where `database.url` leads a program of your own through a pooler."""
 
     kubernetes_url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s/]+/?$")] = (
         "https://kubernetes.default.svc"

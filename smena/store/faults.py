@@ -30,6 +30,12 @@ LOST_STATES: Final = frozenset({
 LOST_CLASSES: Final = frozenset({"08"})
 """SQLSTATE class 08 is connection exceptions."""
 
+_NAME_STATES: Final = frozenset({"26000", "42P05"})
+"""A prepared statement is not there, or is there already: invalid_sql_statement_name, duplicate_prepared_statement."""
+
+_NAMES: Final = ("smena_", "_pg3_")
+"""How the names begin of what Smena and psycopg prepare; a job that deallocates takes those away too."""
+
 BUSY_STATES: Final = frozenset({
     "55P03",  # lock_not_available
     "57014",  # query_canceled: statement timeout, or an operator's cancel
@@ -50,7 +56,7 @@ def translate(error: BaseException) -> SmenaError | None:
         return DatabaseBusy("no free connection in the pool")
     if isinstance(error, sa_exc.DBAPIError):
         if error.connection_invalidated:
-            return DatabaseLost(_first_line(error.orig or error))
+            return DatabaseLost(first_line(error.orig or error))
         error = error.orig or error
     return _of_driver(error) if isinstance(error, psycopg.Error) else _of_cache(error)
 
@@ -76,12 +82,17 @@ def _of_driver(error: psycopg.Error) -> SmenaError | None:
     state = error.sqlstate
     if state is None:
         # No answer of a server stands behind it: refused, timed out, cut, or closed under us.
-        return DatabaseLost(_first_line(error)) if isinstance(error, psycopg.OperationalError) else None
-    if state in LOST_STATES or state[:2] in LOST_CLASSES:
-        return DatabaseLost(_first_line(error), sqlstate=state)
+        return DatabaseLost(first_line(error)) if isinstance(error, psycopg.OperationalError) else None
+    if state in LOST_STATES or state[:2] in LOST_CLASSES or _has_other_names(error, state):
+        return DatabaseLost(first_line(error), sqlstate=state)
     if state in BUSY_STATES or state[:2] in BUSY_CLASSES:
-        return DatabaseBusy(_first_line(error), sqlstate=state)
+        return DatabaseBusy(first_line(error), sqlstate=state)
     return None
+
+
+def _has_other_names(error: psycopg.Error, state: str) -> bool:
+    """Say whether the session has not the prepared statements that it had: whoever meets that has not done it."""
+    return state in _NAME_STATES and any(f'"{name}' in str(error) for name in _NAMES)
 
 
 def _of_cache(error: BaseException) -> SmenaError | None:
@@ -101,10 +112,10 @@ def _of_cache(error: BaseException) -> SmenaError | None:
     )
     # A wrong password is a lost connection to the driver, but it does not pass by itself.
     stays = (redis_errors.AuthenticationError, redis_errors.AuthorizationError)
-    return CacheLost(_first_line(error)) if isinstance(error, passes) and not isinstance(error, stays) else None
+    return CacheLost(first_line(error)) if isinstance(error, passes) and not isinstance(error, stays) else None
 
 
-def _first_line(error: BaseException) -> str:
-    # What follows the first line (context, detail) can quote rows.
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's text: what follows (context, detail) can quote rows."""
     lines = str(error).splitlines()
     return lines[0] if lines else type(error).__name__

@@ -1,6 +1,6 @@
-"""One sentence for an operator where a database does not do what a command asks of it.
+"""One sentence for an operator where a database does not do what a command or a process asks of it.
 
-Imported only when a command has failed: the drivers it knows are heavy.
+A command imports it only when it has failed: the drivers it knows are heavy.
 """
 
 from __future__ import annotations

@@ -1,9 +1,13 @@
 """`smena check` reaches the services as a process would at boot."""
 
+from collections.abc import Callable
 from pathlib import Path
 
+import psycopg
 import pytest
 from click.testing import CliRunner, Result
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.sql import SQL, Identifier
 
 from smena.store import migrations
 from tests.fixtures.fix_broker import BrokerView
@@ -79,3 +83,36 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def test_a_schema_that_a_process_refuses_as_too_new_is_an_error(amqp_url: str, database_url: str) -> None:
+    with psycopg.connect(database_url) as connection:
+        connection.execute("UPDATE smena.version SET version_num = '0099'")
+    ended = check(SMENA_AMQP_URL=amqp_url, SMENA_DATABASE_URL=database_url)
+    assert ended.exit_code == 2, ended.output
+    assert "found=99" in ended.stdout
+    assert "0099 of a newer build" in ended.stdout
+
+
+def test_an_address_of_a_pooler_is_an_error(amqp_url: str, pooled: Callable[..., str]) -> None:
+    ended = check(SMENA_AMQP_URL=amqp_url, SMENA_DATABASE_URL=pooled())
+    assert ended.exit_code == 2, ended.output
+    assert "give database.url the address of the server itself" in ended.stdout
+
+
+def test_a_role_without_rights_is_an_error_beside_all_that_was_found(
+    amqp_url: str, database_url: str, unique: str
+) -> None:
+    role = SQL("{}").format(Identifier(unique))
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(SQL("CREATE ROLE {} LOGIN PASSWORD 'drake'").format(role))
+        try:
+            own = make_conninfo(database_url, user=unique, password="drake")
+            given = conninfo_to_dict(own)
+            address = "postgresql://{user}:{password}@{host}:{port}/{dbname}".format(**given)
+            ended = check(SMENA_AMQP_URL=amqp_url, SMENA_DATABASE_URL=address)
+        finally:
+            connection.execute(SQL("DROP ROLE {}").format(role))
+    assert ended.exit_code == 2, ended.output
+    assert "database.url: PostgreSQL refuses: permission denied" in ended.stdout
+    assert "books: actors.sales: " in ended.stdout

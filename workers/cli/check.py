@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
+from sqlalchemy.exc import DBAPIError
 
 from smena.amqp.names import addresses
 from smena.book import Registry, load_books
@@ -17,11 +18,14 @@ from smena.schedules.keeping import check_declared
 from smena.settings import Finding, Settings, examine
 from smena.settings.finding import error, warning
 from smena.store import migrations
+from smena.store.database import Database
 from smena.store.migrations import Part
+from smena.store.refused import sentence
 from workers.broker import consumer_timeout, topology_check
 from workers.broker.visit import connected
 from workers.cli.settings import sources
 from workers.middleware.bound import BoundActor
+from workers.wiring.role import check_schema
 from workers.wiring.user_path import open_user_path
 from workers.wiring.worker import longest_runs, wanted_queues
 
@@ -58,11 +62,14 @@ class Report:
 
     @contextmanager
     def refusals_of(self, key: str) -> Iterator[None]:
-        """Take an error of ours as one about this setting."""
+        """Take an error of ours, or a refusal of the database's, as one about this setting."""
         try:
             yield
-        except SmenaError as refusal:
-            self.findings.append(error(key, str(refusal)))
+        except (SmenaError, DBAPIError) as refusal:
+            told = sentence(refusal)
+            if told is None:
+                raise
+            self.findings.append(error(key, told))
 
 
 def _look(report: Report, settings: Settings, *, offline: bool) -> None:
@@ -136,18 +143,23 @@ def _time_limits(report: Report, settings: Settings, registry: Registry) -> None
 
 
 def _database(report: Report, settings: Settings) -> None:
-    """Reach the database and compare its schema with this build."""
-    with report.refusals_of("database.url"):
+    """Reach the database, compare its schema with this build, and see that a process would work on it."""
+    with report.refusals_of("database.url"), closing(Database(settings.database, "check", 1)) as database:
+        is_there = True
         for state in migrations.check(settings.database.libpq_url(), settings.migrations):
             if state.due(Part.BEFORE):
                 how = "is too old" if state.applied else "is not there"
                 report.findings.append(error("database.url", f"schema {state.folder} {how}; run `smena db upgrade`"))
+                is_there = False
             elif state.pending:
                 told = f"schema {state.folder} has after-deploy steps to come; run `smena db upgrade`"
                 report.findings.append(warning("database.url", told))
             else:
                 last = state.applied[-1].id if state.applied else "without revisions"
-                report.checked.append(f"database: schema {state.folder} at {last}")
+                newer = f", and {', '.join(state.unknown)} of a newer build" if state.unknown else ""
+                report.checked.append(f"database: schema {state.folder} at {last}{newer}")
+        if is_there:
+            check_schema(database)
 
 
 def _section(title: str, lines: Sequence[object]) -> None:

@@ -13,6 +13,7 @@ from smena.errors import Misconfigured, SmenaError
 from smena.settings import Settings, load
 from smena.store import migrations
 from smena.store.migrations import Part, Revision, State
+from workers.cli.kinds import FiniteRange
 from workers.cli.settings import sources
 from workers.wiring.user_path import open_user_path
 
@@ -30,7 +31,7 @@ def db() -> None:
 @db.command()
 @sources
 @click.option("--before-deploy", is_flag=True, help="Only what the running build does not mind; the rest after it.")
-@click.option("--wait-s", type=click.FloatRange(0, 3600), default=120, show_default=True, help="For another upgrade.")
+@click.option("--wait-s", type=FiniteRange(0, 3600), default=120, show_default=True, help="For another upgrade.")
 def upgrade(profile: str | None, config: Path | None, before_deploy: bool, wait_s: float) -> None:
     """Run what is pending. Several at once run it once; the others wait."""
     with _refusals():

@@ -23,6 +23,7 @@ from smena.records.dead_letters import DeadLetter, DeadLetters, StoredLetter
 from smena.settings import Settings, load
 from smena.store.database import Database
 from workers.broker.depths import depths_once
+from workers.cli.kinds import FiniteRange
 from workers.cli.moment import readable, utc
 from workers.cli.own_frames import from_the_actor_on
 from workers.cli.terminal import say, say_lines
@@ -95,7 +96,7 @@ def show(which: str, body: bool, as_json: bool) -> None:
 
 
 @dead.command()
-@click.option("--days", type=click.FloatRange(0.001, 3650), default=1.0, show_default=True, help="What is recent.")
+@click.option("--days", type=FiniteRange(0.001, 3650), default=1.0, show_default=True, help="What is recent.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list of the kinds.")
 def digest(days: float, as_json: bool) -> None:
     """Sum the letters in rows up by queue, actor and reason: how many came, how many are open, how old the oldest is.

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections import Counter
 from pathlib import Path
+from typing import TextIO
 
 import click
 
 from smena.errors import Misconfigured
 from smena.settings import load
 from smena.telemetry.plain_text import visible
+from workers.cli.kinds import FiniteRange
 from workers.cli.terminal import say_lines
 from workers.supervisor import probe, whereabouts
 from workers.supervisor.whereabouts import Whereabouts
@@ -44,7 +46,7 @@ def stacks(target: str, state_dir: Path | None) -> None:
 @debug.command()
 @_TARGET
 @_STATE_DIR
-@click.option("--seconds", type=click.FloatRange(0, 3600), default=0, help="Look again after so long: what has grown?")
+@click.option("--seconds", type=FiniteRange(0, 3600), default=0, help="Look again after so long: what has grown?")
 def memory(target: str, state_dir: Path | None, seconds: float) -> None:
     """Print what the process holds: memory in KiB, threads, descriptors."""
     child = _find(target, state_dir)
@@ -62,11 +64,11 @@ def memory(target: str, state_dir: Path | None, seconds: float) -> None:
 @debug.command()
 @_TARGET
 @_STATE_DIR
-@click.option("--seconds", type=click.FloatRange(0.5, 3600), default=5, show_default=True, help="How long to look.")
+@click.option("--seconds", type=FiniteRange(0.5, 3600), default=5, show_default=True, help="How long to look.")
 @click.option(
-    "--output", type=click.Path(path_type=Path), help="Write all stacks here, as flame graph tools read them."
+    "--output", type=click.File("w", lazy=False), help="Write all stacks here, as flame graph tools read them."
 )
-def profile(target: str, state_dir: Path | None, seconds: float, output: Path | None) -> None:
+def profile(target: str, state_dir: Path | None, seconds: float, output: TextIO | None) -> None:
     """Print where the threads were most often, waiting included."""
     child = _find(target, state_dir)
     try:
@@ -74,7 +76,7 @@ def profile(target: str, state_dir: Path | None, seconds: float, output: Path | 
     except probe.NoAnswer as failure:
         raise click.ClickException(str(failure)) from failure
     if output is not None:
-        output.write_text("".join(f"{stack} {count}\n" for stack, count in samples.most_common()))
+        output.write("".join(f"{stack} {count}\n" for stack, count in samples.most_common()))
     innermost: Counter[str] = Counter()
     for stack, count in samples.items():
         innermost[stack.rpartition(";")[2]] += count

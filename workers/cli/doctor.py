@@ -17,6 +17,7 @@ from smena.settings import Settings, load
 from smena.store.database import Database
 from workers.cli.blocked_keys import blocked_keys
 from workers.cli.complaint import Complaint
+from workers.cli.kinds import FiniteRange, ManagementUrl
 from workers.cli.neglected_partitions import neglected_partitions
 from workers.cli.terminal import say
 from workers.cli.unfired_schedules import unfired_schedules
@@ -29,12 +30,12 @@ from workers.wiring.user_path import open_user_path
 @click.option(
     "--older-than",
     "old_s",
-    type=click.FloatRange(1),
+    type=FiniteRange(1),
     default=300.0,
     show_default=True,
     help="Seconds from which on an open transaction is a complaint.",
 )
-@click.option("--management", metavar="URL", help="The management API (default: amqp.management_url).")
+@click.option("--management", type=ManagementUrl(), help="The management API (default: amqp.management_url).")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list of complaints: about, found, do.")
 @click.pass_context
 def doctor(context: click.Context, old_s: float, management: str | None, as_json: bool) -> None:

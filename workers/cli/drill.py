@@ -10,6 +10,7 @@ from typing import Final
 import click
 
 from smena.errors import Refused, SmenaError
+from workers.cli.kinds import FiniteRange
 from workers.drills import verdict
 from workers.drills.catalogue import chosen, drills
 from workers.drills.drill import Control, Drill
@@ -47,7 +48,7 @@ def list_() -> None:
 @click.option("--group", type=click.Choice(["deaths", "weather", "work"]), help="All drills of a group.")
 @click.option("--controls", is_flag=True, help="Take each drill's guards out instead; the judge must notice.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object as the last line.")
-@click.option("--seconds", type=click.FloatRange(0, 3600), default=2, show_default=True, help="Load after the fault.")
+@click.option("--seconds", type=FiniteRange(0, 3600), default=2, show_default=True, help="Load after the fault.")
 @click.option("--sql", is_flag=True, help="Print the verdict's statements.")
 @click.option("--keep", is_flag=True, help="Leave the services up and say how to look at them.")
 @click.option(

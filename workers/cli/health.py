@@ -15,6 +15,7 @@ import click
 from smena.errors import Misconfigured
 from smena.settings import Settings, load
 from smena.settings.groups import Supervisor
+from workers.cli.kinds import FiniteRange
 from workers.supervisor.whereabouts import folders, living
 
 _TIMEOUT_S = 5.0
@@ -22,9 +23,7 @@ _TIMEOUT_S = 5.0
 
 @click.command()
 @click.argument("probe", type=click.Choice(["ready", "live"]), default="ready")
-@click.option(
-    "--timeout-s", type=click.FloatRange(0.1, 60), default=_TIMEOUT_S, show_default=True, help="For an answer."
-)
+@click.option("--timeout-s", type=FiniteRange(0.1, 60), default=_TIMEOUT_S, show_default=True, help="For an answer.")
 def health(probe: str, timeout_s: float) -> None:
     """Ask the supervisor here whether its fleet is `ready` (default) or `live`; end with 1 if not.
 

@@ -15,6 +15,7 @@ from smena.errors import Misconfigured, SmenaError
 from smena.keyspace import MOST_PARTITIONS
 from smena.settings import Settings
 from workers.broker.topology_check import compare_once, declare_once
+from workers.cli.kinds import ManagementUrl
 from workers.wiring.user_path import open_user_path
 
 T = TypeVar("T")
@@ -54,7 +55,7 @@ def declare(queues: tuple[str, ...], partitions: int | None) -> None:
 
 @topology.command()
 @click.argument("queues", nargs=-1, callback=_checked)
-@click.option("--management", metavar="URL", help="The management API (default: amqp.management_url).")
+@click.option("--management", type=ManagementUrl(), help="The management API (default: amqp.management_url).")
 def diff(queues: tuple[str, ...], management: str | None) -> None:
     """Compare what is declared with what is on the broker; exit status 1 when something differs.
 

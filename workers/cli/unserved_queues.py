@@ -79,7 +79,7 @@ def _on_broker(settings: Amqp, management: str | None) -> Iterator[str]:
     address = management or api.address_of(settings)
     found = api.queue_names(address, vhost_of(settings))
     if found is None:
-        told = f"no management API answers at {api.place(address)}: only queues of the loaded books were looked at"
+        told = f"no management API answers at {api.place(address)}, or not this login: only the books' queues were seen"
         click.echo(f"{told}; --management, or amqp.management_url, names another", err=True)
     first = f"{settings.prefix}."
     for name in found or ():

@@ -12,9 +12,10 @@ from typing import Final
 
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
-from pika.exceptions import ChannelClosedByBroker
+from pika.exceptions import AMQPError, ChannelClosedByBroker
 
 from smena.amqp import names
+from smena.errors import BrokerLost
 
 _CANARY: Final = "canary"
 """Where the archivist's probes of the delay levels go; there is one in each level much of the time."""
@@ -35,7 +36,7 @@ class QueueView:
     """
 
     def __init__(self, url: str, prefix: str, queues: Sequence[str], held: Callable[[], int] = nothing_held) -> None:
-        self._connection = pika.BlockingConnection(pika.URLParameters(url))
+        self._connection = _connected(url)
         self._channel: BlockingChannel | None = None
         self._prefix = prefix
         self._held = held
@@ -106,3 +107,11 @@ class QueueView:
         if self._channel is None or not self._channel.is_open:
             self._channel = self._connection.channel()
         return self._channel
+
+
+def _connected(url: str) -> pika.BlockingConnection:
+    where = pika.URLParameters(url)
+    try:
+        return pika.BlockingConnection(where)
+    except (AMQPError, OSError) as error:
+        raise BrokerLost(f"{where.host}:{where.port}: {str(error) or type(error).__name__}") from error

@@ -21,19 +21,20 @@ from typing import Final
 import sqlalchemy as sa
 
 from smena.clock import Clock
-from smena.errors import DatabaseBusy, DatabaseLost, Misconfigured, TermLost
+from smena.errors import DatabaseBusy, DatabaseLost, TermLost
 from smena.guarantees.election.contract import Reason, Unseated, lease_of, new_owner
 from smena.store import terms
 from smena.store.database import Database
 from smena.store.faults import is_lost, translate
 from smena.store.held import driver_of
+from smena.store.pooler import PID, PoolerBetween, compare_pid
 from smena.store.terms import Term
 
 _ANSWER_S: Final = 2.0
 """What the server gets for its answer beyond what it may wait by itself."""
 
 _KEY: Final = "hashtextextended('smena.leader.' || :owner, 0)"
-_PID: Final = sa.text("SELECT pg_backend_pid()")
+_SETTING: Final = "leadership.database_url"
 _STAND: Final = sa.text(f"SELECT set_config('smena.candidate', :owner, false), pg_advisory_lock({_KEY})")
 _WITHDRAW: Final = sa.text(f"SELECT pg_advisory_unlock({_KEY})")
 # Shared and to the statement's end: those who wait do not hinder each other. The limit holds for this statement only.
@@ -51,12 +52,6 @@ SELECT pg_backend_pid(), current_setting('smena.candidate', true) = :owner AND E
       AND (classid::bigint << 32 | objid::bigint) = {_KEY}
 )
 """)  # noqa: S608 - a constant
-
-
-class PoolerBetween(Misconfigured):
-    """A pooler stands between this process and PostgreSQL, so a session's lock is not this process's."""
-
-    code = "pooler_between"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +130,7 @@ class AdvisoryLockElection:
         """Return the connection that holds the lock of our owner's id."""
         if self._connection is None:
             self._connection = self._database.alone()
-            self._refuse_pooler(self._connection.execute(_PID).scalar_one())  # before a lock that it would keep
+            self._refuse_pooler(self._connection)  # before a lock that it would keep
         if not self._owner:
             owner = new_owner()
             self._connection.execute(_STAND, {"owner": owner})
@@ -144,20 +139,18 @@ class AdvisoryLockElection:
 
     def _check_session(self, connection: sa.Connection) -> None:
         pid, held = connection.execute(_HOLDS, {"owner": self._owner}).one()
-        self._refuse_pooler(pid)
+        self._refuse_pooler(connection, pid)
         if not held:
             self.close()
             raise DatabaseLost("the session is not ours alone any more")
 
-    def _refuse_pooler(self, pid: int) -> None:
-        """Compare the process that answers with the one that was announced at the start, which a pooler makes up."""
-        connection = self._connection
-        said = None if connection is None else driver_of(connection).info.backend_pid
-        if pid != said:
+    def _refuse_pooler(self, connection: sa.Connection, pid: int | None = None) -> None:
+        """Ask who answers, unless that is known; a pooler's session is not kept."""
+        try:
+            compare_pid(connection, connection.execute(PID).scalar_one() if pid is None else pid, _SETTING)
+        except PoolerBetween:
             self.close()
-            raise PoolerBetween(
-                "give leadership.database_url the address of the server itself", announced=said, answered=pid
-            )
+            raise
 
     def _withdraw(self) -> None:
         owner, self._owner, self._term = self._owner, "", None

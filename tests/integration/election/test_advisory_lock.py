@@ -7,8 +7,9 @@ import psycopg
 import pytest
 
 from smena.clock import SYSTEM
-from smena.guarantees.election.advisory_lock import AdvisoryLockElection, PoolerBetween
+from smena.guarantees.election.advisory_lock import AdvisoryLockElection
 from smena.guarantees.election.contract import Reason, Unseated
+from smena.store.pooler import PoolerBetween
 from tests.fixtures.eventually import eventually
 from workers.local.services import LocalServices
 

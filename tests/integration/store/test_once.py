@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 from smena.clock import SYSTEM
 from smena.context import Context, running
 from smena.errors import DatabaseLost, TimedOut
-from smena.guarantees.once import InvalidResult, KeyInUse, Once, OnceKey
+from smena.guarantees.once import GuardRefused, InvalidResult, KeyInUse, Once, OnceKey
 from smena.job import Job
 from smena.records import once_keys
 from smena.store.database import Database
@@ -250,6 +250,32 @@ def test_a_connection_that_dies_in_the_job_leaves_neither_key_nor_effect(databas
         once.run(KEY, cut_off)
     assert effects() == []
     assert not once.run(KEY, lambda session: write(session, "again")).found
+
+
+@pytest.mark.parametrize(
+    ("away", "back"),
+    [
+        ("ALTER TABLE smena.once_keys RENAME TO away", "ALTER TABLE smena.away RENAME TO once_keys"),
+        ("ALTER SCHEMA smena RENAME TO away", "ALTER SCHEMA away RENAME TO smena"),
+    ],
+)
+def test_what_guards_the_effect_being_away_is_no_fault_of_the_job(
+    database: Database, effects: Effects, away: str, back: str
+) -> None:
+    once = Once(database)
+    once.run(KEY, lambda session: write(session, "before"))
+    with database.transaction() as connection:
+        connection.execute(sa.text(away))
+    key = OnceKey("a.b", "k", "j")
+    for _ in range(3):
+        with pytest.raises(GuardRefused, match="does not exist"):
+            once.run(key, lambda session: write(session, "never"))
+    with pytest.raises(GuardRefused), once.whole() as session:
+        write(session, "never")
+    with database.transaction() as connection:
+        connection.execute(sa.text(back))
+    assert not once.run(key, lambda session: write(session, "after")).found
+    assert effects() == ["after", "before"]
 
 
 def test_the_connection_of_a_struck_job_is_not_used_again(database: Database) -> None:

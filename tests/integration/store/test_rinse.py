@@ -9,8 +9,10 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
+from smena.errors import DatabaseLost
 from smena.guarantees.once import Once, OnceKey
 from smena.store.database import Database
+from smena.store.faults import translated
 from smena.store.held import async_driver_of, driver_of
 
 from .conftest import Open
@@ -188,6 +190,61 @@ async def test_nor_is_one_of_the_event_loop(one: Database) -> None:
     try:
         for _ in range(3):
             await lending.arun(next(keys), renames)
+    finally:
+        await one.aclose()
+
+
+HIDDEN: Final = "DO $$ BEGIN EXECUTE 'DEALLOCATE ALL'; END $$"
+"""What no tag of an answer tells: it is `DO`."""
+
+
+def prepared(session: Session) -> None:
+    """Run a statement that the driver has prepared, as it does by itself with what comes often."""
+    driver_of(session.connection()).execute("SELECT 'often'", prepare=True)
+
+
+@pytest.mark.parametrize("lent", [once, whole])
+def test_whoever_comes_after_a_hidden_deallocation_is_told_that_the_session_is_lost_and_gets_another(
+    one: Database, lent: Callable[..., Any]
+) -> None:
+    lent(one, runs(HIDDEN))
+    with pytest.raises(DatabaseLost):
+        once(one, prepared)
+    once(one, prepared)
+
+
+def test_so_is_who_meets_it_in_a_statement_of_his_own(one: Database) -> None:
+    transaction(one, prepared)
+    transaction(one, runs(HIDDEN))
+
+    def meets(session: Session) -> None:
+        with translated():
+            prepared(session)
+
+    with pytest.raises(DatabaseLost):
+        transaction(one, meets)
+    transaction(one, prepared)
+
+
+def test_a_name_of_the_jobs_own_that_is_not_there_is_its_own_fault(one: Database) -> None:
+    process = once(one, seen)[PROCESS]
+    with pytest.raises(sa.exc.ProgrammingError):
+        once(one, runs("EXECUTE mine"))
+    assert once(one, seen)[PROCESS] == process
+
+
+async def test_on_the_event_loop_a_hidden_deallocation_costs_one_connection_too(one: Database) -> None:
+    async def hides(session: AsyncSession) -> None:
+        await session.execute(sa.text(HIDDEN))
+
+    async def nothing(_session: AsyncSession) -> None: ...
+
+    lending = Once(one)
+    try:
+        await lending.arun(next(keys), hides)
+        with pytest.raises(DatabaseLost):
+            await lending.arun(next(keys), nothing)
+        await lending.arun(next(keys), nothing)
     finally:
         await one.aclose()
 
