@@ -5,15 +5,27 @@ A command imports it only when it has failed: the drivers it knows are heavy.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import psycopg
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, ProgrammingError
 
-from smena.store.faults import translate
+from smena.errors import Misconfigured
+from smena.store.faults import first_line, translate
 
 _REFUSALS: Final = ("42", "3F")
 """Classes of SQLSTATE: not there, not allowed, not SQL; and a schema that is not there."""
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Raise as `Misconfigured` what the database refuses for want of a right, a table or a schema."""
+    try:
+        yield
+    except ProgrammingError as error:
+        raise Misconfigured(sentence(error) or first_line(error)) from error
 
 
 def sentence(error: Exception) -> str | None:

@@ -114,5 +114,5 @@ def test_a_role_without_rights_is_an_error_beside_all_that_was_found(
         finally:
             connection.execute(SQL("DROP ROLE {}").format(role))
     assert ended.exit_code == 2, ended.output
-    assert "database.url: PostgreSQL refuses: permission denied" in ended.stdout
+    assert "PostgreSQL refuses: permission denied" in ended.stdout
     assert "books: actors.sales: " in ended.stdout

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
-from sqlalchemy.exc import DBAPIError
 
 from smena.amqp.names import addresses
 from smena.book import Registry, load_books
@@ -20,7 +19,7 @@ from smena.settings.finding import error, warning
 from smena.store import migrations
 from smena.store.database import Database
 from smena.store.migrations import Part
-from smena.store.refused import sentence
+from smena.store.refused import refusals
 from workers.broker import consumer_timeout, topology_check
 from workers.broker.visit import connected
 from workers.cli.settings import sources
@@ -64,12 +63,10 @@ class Report:
     def refusals_of(self, key: str) -> Iterator[None]:
         """Take an error of ours, or a refusal of the database's, as one about this setting."""
         try:
-            yield
-        except (SmenaError, DBAPIError) as refusal:
-            told = sentence(refusal)
-            if told is None:
-                raise
-            self.findings.append(error(key, told))
+            with refusals():
+                yield
+        except SmenaError as refusal:
+            self.findings.append(error(key, str(refusal)))
 
 
 def _look(report: Report, settings: Settings, *, offline: bool) -> None:

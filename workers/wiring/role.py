@@ -7,15 +7,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from sqlalchemy.exc import ProgrammingError
-
 from smena.amqp.link import Connection
-from smena.errors import BrokerLost, DatabaseLost, Misconfigured
+from smena.errors import BrokerLost, DatabaseLost
 from smena.lifecycle import Service
 from smena.settings import Settings
 from smena.store.database import Database
 from smena.store.pooler import refuse_pooler
-from smena.store.refused import sentence
+from smena.store.refused import refusals
 from smena.store.schema_version import require
 from smena.telemetry.tally import Board
 from workers.process.child import Child
@@ -87,12 +85,9 @@ def check_schema(database: Database) -> None:
 
     Raises `DatabaseLost` and `DatabaseBusy` where nobody can say.
     """
-    try:
-        with database.transaction() as connection:
-            refuse_pooler(connection, "database.url")
-            require(connection)
-    except ProgrammingError as error:  # no right to it, for the most part
-        raise Misconfigured(sentence(error) or type(error).__name__) from error
+    with refusals(), database.transaction() as connection:
+        refuse_pooler(connection, "database.url")
+        require(connection)
 
 
 def unreachable(connection: Connection, pulse: Pulse) -> list[str]:
