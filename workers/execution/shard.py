@@ -23,6 +23,7 @@ from smena.book import Book
 from smena.book.retry import RetryPolicy
 from smena.clock import Clock
 from smena.errors import ClaimLost, Misdeclared, Transient, UnknownActor
+from smena.guarantees.once import GuardRefused
 from smena.store.database import Database
 from smena.store.tables import batches as table
 from smena.telemetry import events
@@ -147,7 +148,11 @@ class Shards:
         except (UnknownActor, Misdeclared) as error:
             return Snooze(UNKNOWN_WAIT_S, error.code)
         except Transient as error:
-            return Snooze(TROUBLE_S * random.uniform(0.5, 1.5), error.code)  # noqa: S311 - jitter
+            return _trouble(error.code)
+        except (
+            sa.exc.ProgrammingError
+        ):  # a right or a table of ours is away: an item's errors are judged before
+            return _trouble(GuardRefused.code)
 
     def _turn(self, course: _Course, epoch: int, attempt: Attempt) -> Outcome:
         over_s = self._clock.monotonic() + self._settings.turn_s
@@ -260,7 +265,7 @@ class Shards:
         )
 
     def _paused(self, pause: Returned) -> Outcome:
-        return pause if self._ending() else Snooze(TROUBLE_S * random.uniform(0.5, 1.5), pause.why)  # noqa: S311
+        return pause if self._ending() else _trouble(pause.why)
 
     # --- what is known of a batch -----------------------------------------------------------------
 
@@ -289,3 +294,7 @@ class Shards:
         call = compose(rings, call_actor)
         commits = actor.needs_transaction
         return Recipe(batch, row.queue, actor, call, row.per == "slice", row.kwargs, commits, row.on_dead)
+
+
+def _trouble(why: str) -> Snooze:
+    return Snooze(TROUBLE_S * random.uniform(0.5, 1.5), why)  # noqa: S311 - jitter

@@ -247,6 +247,21 @@ def test_a_slice_that_meets_an_outage_waits_whole_and_is_done_once(database: Dat
     assert effects(database) == dict.fromkeys(range(64), 1)
 
 
+@pytest.mark.parametrize("away", ["batches", "batch_slices", "batch_items"])
+def test_a_shard_job_waits_where_a_table_of_the_fleets_own_is_away(database: Database, away: str) -> None:
+    batch = opened(database, book.plain, 3)
+    with process(database) as one:
+        with database.transaction() as connection:
+            connection.execute(sa.text(f"ALTER TABLE smena.{away} RENAME TO away"))
+        outcome = one.turn(batch)
+        assert isinstance(outcome, Snooze)
+        assert outcome.why == "guard_refused"
+        with database.transaction() as connection:
+            connection.execute(sa.text(f"ALTER TABLE smena.away RENAME TO {away}"))
+        one.work(batch)
+        assert outcome_of(one, batch) == ("complete", 3, 0, 0)
+
+
 def test_an_actors_once_key_holds_in_a_batch_too(database: Database) -> None:
     batch = opened(database, book.once, 250)
     with process(database) as one:
