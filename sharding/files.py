@@ -18,14 +18,22 @@ def of_file(path: Path) -> Iterator[Any]:
     """Give the items of a file: `.jsonl` a JSON value a line, `.csv` a dict a row, else its lines; empty ones are none.
 
     A mark of the byte order is no text. Bytes that are no UTF-8 come as lone surrogates, and no item may hold those.
+    Raises `Unsendable` for what is no item, and for a file that cannot be read to its end.
     """
     with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         if path.suffix == ".csv":
-            yield from _rows(file)
+            yield from _rows(_lines(file))
             return
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(_lines(file), 1):
             if text := line.rstrip("\r\n"):
                 yield _value(text, number) if path.suffix == ".jsonl" else text
+
+
+def _lines(file: Iterable[str]) -> Iterator[str]:
+    try:
+        yield from file
+    except OSError as error:
+        raise Unsendable(f"the file cannot be read to its end: {error.strerror or error}") from error
 
 
 def _value(text: str, number: int) -> Any:

@@ -251,7 +251,9 @@ def _plain_only(headers: dict[str, Any]) -> dict[str, Any]:
 
 def properties_to_json(properties: Properties) -> str:
     """Return the properties as JSON text, for a column or a settlement."""
-    return msgspec.json.encode(properties).decode()
+    return msgspec.json.encode(
+        properties, enc_hook=int
+    ).decode()  # of what a header may be it does not know `Timestamp`
 
 
 def properties_from_json(text: str | bytes | dict[str, Any]) -> Properties:

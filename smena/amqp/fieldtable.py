@@ -19,6 +19,10 @@ _f64: Final = struct.Struct(">d")
 _INT64: Final = range(-(1 << 63), 1 << 63)
 
 
+class Timestamp(int):
+    """A point in time as AMQP writes one: in seconds, so it is not taken for milliseconds where those are wanted."""
+
+
 def short_string(text: str) -> bytes:
     """Return an AMQP short string; raise `ValueError` when it is longer than 255 bytes."""
     data = text.encode()
@@ -55,6 +59,8 @@ def _encode_rare(value: Any) -> bytes:
             return b"V"
         case bool():
             return b"t" + bytes((value,))
+        case Timestamp():
+            return b"T" + value.to_bytes(8, "big")
         case float():
             return b"d" + _f64.pack(value)
         case bytes():
@@ -107,6 +113,10 @@ def _read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
     return data[at + 4 : end], end
 
 
+def _read_timestamp(data: bytes, at: int) -> tuple[Timestamp, int]:
+    return Timestamp.from_bytes(data[at : at + 8], "big"), at + 8
+
+
 def _read_text(data: bytes, at: int) -> tuple[str | bytes, int]:
     raw, end = _read_bytes(data, at)
     return _text(raw), end
@@ -143,7 +153,7 @@ _READERS: Final[Mapping[int, Reader]] = {
     ord("L"): _fixed(">q"),
     ord("f"): _fixed(">f"),
     ord("d"): _fixed(">d"),
-    ord("T"): _fixed(">Q"),
+    ord("T"): _read_timestamp,
     ord("D"): _read_decimal,
     ord("S"): _read_text,
     ord("x"): _read_bytes,
@@ -156,8 +166,10 @@ _READERS: Final[Mapping[int, Reader]] = {
 def plain(value: Any) -> Any:
     """Return a header's value if JSON and PostgreSQL can hold it, else raise `ValueError`."""
     match value:
-        case None | bool() | int():
+        case None | bool():
             return value
+        case int():
+            return int(value)
         case str() if "\0" not in value:
             return value
         case float() if math.isfinite(value):

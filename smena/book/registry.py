@@ -7,14 +7,21 @@ of them, aliases included, or the process refuses to boot and shows both places.
 from __future__ import annotations
 
 import importlib
+import sysconfig
+import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from smena.book.actor import Actor
 from smena.book.book import Book
 from smena.book.resources import Resources
 from smena.errors import DuplicateName, Misconfigured, Misdeclared
+
+_IMPORT: Final = "importlib"
+"""What the file names of Python's own import have in them."""
+
+_NOT_THE_USERS: Final = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 
 
 class Registry:
@@ -81,7 +88,20 @@ def _import(path: str) -> ModuleType:
     except Misconfigured:
         raise
     except Exception as error:  # the seam: a user's module may raise anything while it is imported
-        raise Misconfigured(f"the book {path!r} cannot be imported: {type(error).__name__}: {error}") from error
+        told = f"the book {path!r} cannot be imported: {type(error).__name__}: {error}"
+        raise Misconfigured(f"{told}{_place_of(error)}") from error
+
+
+def _place_of(error: Exception) -> str:
+    """Return the last line of the user's code on the way to an import's error, in brackets; empty where there is none.
+
+    A library's line says less; who misses the module itself has none.
+    """
+    if isinstance(error, SyntaxError):
+        return ""  # its text says it
+    lines = [line for line in traceback.extract_tb(error.__traceback__)[1:] if _IMPORT not in line.filename]
+    own = [line for line in lines if not line.filename.startswith(_NOT_THE_USERS)] or lines
+    return f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
 
 
 def _books_of(module: ModuleType, path: str) -> list[Book]:

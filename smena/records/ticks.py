@@ -17,10 +17,10 @@ from sqlalchemy.dialects import postgresql as pg
 
 from smena.records.pruning import delete_some, older_than
 from smena.store.database import Database
-from smena.store.tables import dead_letters, settlements, ticks
+from smena.store.tables import dead_letters, schedules, settlements, ticks
 
 State = Literal["fired", "waiting", "skipped"]
-Why = Literal["on_time", "caught_up", "by_hand", "after_wait", "missed", "busy", "queue_full", "paused"]
+Why = Literal["on_time", "caught_up", "by_hand", "after_wait", "missed", "busy", "queue_full", "paused", "removed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class KeptTick:
 
 def write(connection: sa.Connection, tick: Tick) -> bool:
     """Write a tick's row; False where that tick is decided already, also as one of several."""
-    if connection.scalar(sa.select(_covering(tick))):
+    if connection.scalar(sa.select(covering(tick))):
         return False
     fired_at = sa.func.clock_timestamp() if tick.state == "fired" else None
     insert = pg.insert(ticks).values(**asdict(tick), fired_at=fired_at).on_conflict_do_nothing()
@@ -90,8 +90,12 @@ def fire_waiting(connection: sa.Connection, schedule: str, at: datetime, job_id:
 
 
 def with_waiting(connection: sa.Connection) -> list[str]:
-    """Return the schedules of which ticks wait."""
-    return list(connection.scalars(sa.select(ticks.c.schedule).where(ticks.c.state == "waiting").distinct()))
+    """Return the schedules of which ticks wait, but for those that rest."""
+    rests = sa.exists().where(
+        schedules.c.name == ticks.c.schedule, schedules.c.paused_at.is_not(None), schedules.c.removed_at.is_(None)
+    )
+    waits = sa.select(ticks.c.schedule).where(ticks.c.state == "waiting", ~rests).distinct()
+    return list(connection.scalars(waits))
 
 
 def drop_waiting(connection: sa.Connection, schedule: str, why: Why) -> None:
@@ -157,7 +161,7 @@ _OPEN: Final = sa.and_(ticks.c.state == "fired", ticks.c.ended_at.is_(None))
 _TICK: Final = tuple(Tick.__dataclass_fields__)
 
 
-def _covering(tick: Tick) -> sa.Exists:
+def covering(tick: Tick) -> sa.Exists:
     """Say whether a row of several ticks holds this one."""
     return sa.exists().where(ticks.c.schedule == tick.schedule, ticks.c.at <= tick.at, ticks.c.until >= tick.at)
 

@@ -97,9 +97,15 @@ class Hand:
             return _locked(connection, name)
 
     def history(self, name: str, limit: int) -> list[KeptTick]:
-        """Return the newest ticks of a schedule, also of one that was removed; the newest first."""
+        """Return the newest ticks of a schedule, also of one that was removed; the newest first.
+
+        Raises `NoSuchSchedule` where there is neither a tick nor a schedule of that name.
+        """
         with self._database.transaction() as connection:
-            return ticks.history(connection, name, limit)
+            found = ticks.history(connection, name, limit)
+            if not found and name not in {kept.wanted.name for kept in schedules.all_kept(connection)}:
+                raise NoSuchSchedule(schedule=name)
+            return found
 
     def add(self, name: str, actor: Actor[..., Any] | RemoteActor, schedule: Schedule) -> None:
         """Add a schedule, or change one that was added."""

@@ -78,13 +78,14 @@ class Turns:
         with self._under(term) as connection:
             kept = schedules.lock(connection, name)
             if kept is None or kept.removed_at is not None:
-                ticks.drop_waiting(connection, name, "paused")
+                ticks.drop_waiting(connection, name, "removed")
                 return []
+            if kept.paused_at is not None:
+                return []  # what waits goes on when it is resumed
             waited = release(connection, kept)
             told = [] if waited is None else [waited]
             now = schedules.clock(connection)
-            if kept.paused_at is None:
-                told += decide(connection, kept, now, self._late_s)
+            told += decide(connection, kept, now, self._late_s)
         _tell(told, now)
         return told
 

@@ -39,6 +39,8 @@ def warning(key: str, text: str) -> Finding:
 def unknown(key: str, known: Iterable[str], where: str) -> Finding:
     """Return the error for a name that no setting has, with the nearest one that exists."""
     names = {name.removeprefix(PREFIX): name for name in known}
-    near = difflib.get_close_matches(key.removeprefix(PREFIX), names, n=1, cutoff=_NEAR)
+    wanted = key.removeprefix(PREFIX)
+    near = [name for name in names if name.endswith((f"_{wanted}", f".{wanted}"))]  # its group was left out
+    near = near or difflib.get_close_matches(wanted, names, n=1, cutoff=_NEAR)
     hint = f"; did you mean {names[near[0]]}?" if near else ""
     return error(key, f"no such setting ({where}){hint}")

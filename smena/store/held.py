@@ -48,6 +48,9 @@ _LOOK_UP_EVERY_S: Final = 0.1
 _ANSWER_S: Final = 0.5
 """What the server gets for its answer to a statement whose job's time is up, before it is cancelled."""
 
+_SERVER_S: Final = 0.3
+"""What the server gives a statement beyond its job's time: whoever watches the job is to be first, and says so."""
+
 _CANCEL_S: Final = 2.0
 
 _ACTIVE: Final = pq.TransactionStatus.ACTIVE
@@ -328,12 +331,13 @@ def _opened(limit: bytes, opening: bytes) -> bytes:
 def _time_limit(connection: HoldableConnection | AsyncHoldableConnection) -> bytes:
     """Return the statement that limits the transaction's others to what the job has left; empty where none is needed.
 
-    The server ends a statement then also when this process is frozen or gone.
+    The server ends a statement then also when this process is frozen or gone. In a thread it is what lets the job go,
+    for nothing interrupts psycopg.
     """
     left_s, usual_s = time_left_s(), connection.statement_timeout_s
     if left_s is None or usual_s is None or left_s >= usual_s:
         return b""
-    return b"SET LOCAL statement_timeout=%d;" % max(1, left_s * 1000)
+    return b"SET LOCAL statement_timeout=%d;" % ((max(0.0, left_s) + _SERVER_S) * 1000)
 
 
 def _patience_s(connection: HoldableConnection, timeout_s: float | None) -> float | None:

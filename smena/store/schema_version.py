@@ -14,10 +14,10 @@ import sqlalchemy as sa
 
 from smena.errors import Misconfigured, SchemaTooOld
 
-NEEDED: Final = 11
+NEEDED: Final = 12
 """The newest before-deploy revision of this build."""
 
-KNOWN: Final = 11
+KNOWN: Final = 12
 """The newest revision of this build, after-deploy ones included."""
 
 TABLE: Final = "version"

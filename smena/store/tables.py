@@ -455,7 +455,8 @@ ticks = sa.Table(
     # The planned time; by it two who fire the same tick are one.
     sa.Column("at", _TIME, primary_key=True),
     sa.Column("state", sa.Text, nullable=False),
-    # fired: on_time, caught_up, by_hand, after_wait; skipped: missed, busy, queue_full, paused.
+    # fired: on_time, caught_up, by_hand, after_wait; skipped: missed, busy, queue_full, paused,
+    # removed.
     sa.Column("why", sa.Text, nullable=False),
     # A row of several ticks that were passed over together: the last of them, and how many.
     sa.Column("until", _TIME),
@@ -472,5 +473,7 @@ ticks = sa.Table(
     sa.Index("ticks_open_idx", "schedule", postgresql_where=sa.text("state = 'fired' AND ended_at IS NULL")),
     sa.Index("ticks_waiting_idx", "schedule", postgresql_where=sa.text("state = 'waiting'")),
     sa.Index("ticks_decided_at_idx", "decided_at"),
+    # Whether a tick was passed over with others is asked for each: of all that are kept, few are such rows.
+    sa.Index("ticks_until_idx", "schedule", "until", postgresql_where=sa.text("until IS NOT NULL")),
 )
 """What became of each tick, written with its job's outbox row."""

@@ -82,6 +82,8 @@ def test_p26_a_job_that_waits_for_postgresql_or_a_cpu_step_is_ended_there_too_an
     assert real_fleet.rows(sleeping) == [(0,)]
     assert list(real_fleet.wait_ready_workers(1).values()) == [worker]
     assert real_fleet.events("child.condemned") == []
+    statements = {actor.name for actor in actors} - {late.slow_step.name}
+    assert {event["actor"] for event in real_fleet.events("job.time_up")} >= statements, "not a timeout of the server's"
 
 
 def test_p13_a_limit_not_below_the_brokers_consumer_timeout_is_refused_at_boot_with_the_way_out(

@@ -10,6 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
+import sqlalchemy as sa
 from click.testing import CliRunner, Result
 from pydantic import SecretStr
 
@@ -86,6 +87,24 @@ def test_a_batch_is_submitted_from_a_file_or_a_query_and_steered(database: Datab
     assert told("batch", "status", which)["rate"] is None
     assert "cancelled" in run("batch", "cancel", which).output
     assert told("batch", "status", which, "--watch")["state"] == "cancelled"
+
+
+def test_who_watches_a_batch_that_nobody_works_is_told_so_once(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    which = str(told("batch", "submit", "works.each", "--query", "SELECT 1 AS number")["id"])
+    with database.transaction() as connection:
+        connection.execute(sa.text("UPDATE smena.batches SET held_at = held_at - interval '1 day'"))
+    looks = iter([None, None, "cancel"])
+
+    def wait(_seconds: float) -> None:
+        if next(looks) == "cancel":
+            run("batch", "cancel", which)
+
+    monkeypatch.setattr("workers.cli.batch.time.sleep", wait)
+    ended = run("batch", "status", which, "--watch")
+    assert ended.stderr.count("nobody has had it in hand for 86,4") == 1
+    assert "cancelled" in ended.stdout
 
 
 def test_a_batch_by_partition_is_submitted_and_its_items_are_listed_with_their_keys(database: Database) -> None:

@@ -52,6 +52,7 @@ def test_a_schedule_is_added_seen_paused_fired_and_removed(smena: Smena, databas
     smena("remove", "report")
     assert "no schedules; the scheduler that leads" in smena("list")
     assert "fired (by hand)" in smena("history", "report"), "what it did stays to be seen"
+    assert "no schedule of this name" in smena("history", "rapport", status=1)
 
 
 def test_a_schedule_that_is_due_and_not_decided_says_where_its_cause_stands(smena: Smena, database_url: str) -> None:

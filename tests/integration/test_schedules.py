@@ -21,7 +21,7 @@ from smena.book import Registry
 from smena.clock import SYSTEM, Deadline
 from smena.errors import Misdeclared, TermLost, TooLarge
 from smena.records import schedules, ticks
-from smena.records.ticks import Endings, KeptTick
+from smena.records.ticks import Endings, KeptTick, Tick
 from smena.schedules.by_hand import Hand, NoSuchSchedule
 from smena.schedules.keeping import check_declared
 from smena.schedules.turns import Turns
@@ -377,6 +377,46 @@ def test_a_pause_passes_over_what_comes_meanwhile(database: Database, turns: Tur
     assert turns.take("house.sweep", term) == []
     [span] = history(database)
     assert (span.tick.why, span.tick.count) == ("paused", len(list(between(HOUR, since, now))))
+
+
+def test_what_waits_when_a_schedule_is_paused_goes_on_when_it_is_resumed(
+    database: Database, turns: Turns, term: int
+) -> None:
+    turns.declare(book_of(HOUR, overlap="queue"), term)
+    assert late(database, turns, term) == ["fired caught_up"]
+    assert late(database, turns, term) == ["waiting busy"]
+    hand = Hand(database)
+    hand.pause("house.sweep")
+    Endings(database).done(jobs(database))
+    assert turns.due() == []
+    assert turns.take("house.sweep", term) == []
+    hand.resume("house.sweep")
+    assert turns.due() == ["house.sweep"]
+    assert [tick.why for tick in turns.take("house.sweep", term)] == ["after_wait"]
+
+
+def test_what_waits_of_a_schedule_that_is_removed_says_so(database: Database, turns: Turns, term: int) -> None:
+    turns.declare(book_of(HOUR, overlap="queue"), term)
+    assert [late(database, turns, term) for _ in range(2)] == [["fired caught_up"], ["waiting busy"]]
+    turns.declare(Registry([smena.Book("house")]), term)
+    assert turns.due() == ["house.sweep"]
+    assert turns.take("house.sweep", term) == []
+    assert {one.tick.why for one in history(database)} == {"caught_up", "removed"}
+
+
+def test_whether_a_tick_was_passed_over_is_found_without_a_look_at_all_that_are_kept(database: Database) -> None:
+    fill = sa.text("""
+        INSERT INTO smena.ticks (schedule, at, state, why)
+        SELECT 'house.sweep', now() - n * interval '1 s', 'fired', 'on_time' FROM generate_series(1, 20000) AS n
+    """)
+    at = datetime.now(UTC)
+    asked = sa.select(ticks.covering(Tick(schedule="house.sweep", at=at, state="fired", why="on_time")))
+    with database.transaction() as connection:
+        connection.execute(fill)
+        connection.execute(sa.text("ANALYZE smena.ticks"))
+        text = str(asked.compile(connection.engine, compile_kwargs={"literal_binds": True}))
+        plan = "\n".join(connection.scalars(sa.text(f"EXPLAIN {text}")))
+    assert "ticks_until_idx" in plan
 
 
 def test_run_fires_at_once_beside_the_schedule(database: Database, turns: Turns, term: int) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from smena.amqp import codec
+from smena.amqp import codec, fieldtable
 from smena.amqp.properties import Properties, decode_properties, encode_properties
 from smena.errors import Undecodable, Unsendable
 from smena.job import Job
@@ -158,6 +158,18 @@ def test_a_good_body_is_a_job_whatever_a_client_puts_into_the_headers(headers: d
 def test_what_a_job_means_is_not_guessed(name: str, value: Any) -> None:
     with pytest.raises(Undecodable):
         codec.decode(json.dumps(BODY).encode(), Properties(headers={name: value}))
+
+
+def test_an_amqp_timestamp_is_no_deadline_and_travels_on_as_a_number() -> None:
+    table = b"\x06own-atT" + (5).to_bytes(8, "big")
+    headers = fieldtable.read_table(table, 0, len(table))
+    job = codec.decode(json.dumps(BODY).encode(), Properties(headers=headers))
+    sent = codec.encode(job.next_attempt())
+    assert (sent.properties.headers or {})["own-at"] == 5
+    assert '"own-at":5' in codec.properties_to_json(Properties(headers=headers))
+    assert fieldtable.encode_table(headers) == table
+    with pytest.raises(Undecodable):
+        codec.decode(json.dumps(BODY).encode(), Properties(headers={"smena-deadline": headers["own-at"]}))
 
 
 @given(

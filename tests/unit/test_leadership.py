@@ -10,6 +10,7 @@ from smena.errors import Misconfigured, TermLost
 from smena.guarantees.election.contract import Reason
 from smena.guarantees.election.tenure import Tenure, cancelled_at_end
 from smena.guarantees.election.timing import Timing
+from tests.fixtures.eventually import PATIENCE_S
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -54,7 +55,7 @@ def test_who_has_left_is_not_told() -> None:
 
 
 async def test_a_coroutine_is_struck_when_its_tenure_ends_and_is_told_why() -> None:
-    tenure = Tenure("leader:x", 1, 9.0, SYSTEM)
+    tenure = Tenure("leader:x", 1, SYSTEM.monotonic() + PATIENCE_S, SYSTEM)
 
     async def work() -> None:
         async with cancelled_at_end(tenure):
@@ -66,8 +67,23 @@ async def test_a_coroutine_is_struck_when_its_tenure_ends_and_is_told_why() -> N
     await asyncio.sleep(0)  # nothing of it comes after
 
 
+async def test_p37_a_coroutine_is_struck_when_its_time_is_over_though_nobody_can_tell_it() -> None:
+    tenure = Tenure("leader:x", 1, SYSTEM.monotonic() + 0.1, SYSTEM)
+    tenure.renew(SYSTEM.monotonic(), 0.2)
+
+    async def work() -> None:
+        async with cancelled_at_end(tenure):
+            await asyncio.sleep(0)
+            tenure.check()
+            await asyncio.sleep(5)  # the leadership's thread waits for a store that says nothing
+
+    with pytest.raises(TermLost):
+        await work()
+    assert not tenure.lost.is_set()
+
+
 async def test_a_cancellation_by_somebody_else_stays_one() -> None:
-    tenure = Tenure("leader:x", 1, 9.0, SYSTEM)
+    tenure = Tenure("leader:x", 1, SYSTEM.monotonic() + PATIENCE_S, SYSTEM)
 
     async def work() -> None:
         async with cancelled_at_end(tenure):
@@ -81,7 +97,7 @@ async def test_a_cancellation_by_somebody_else_stays_one() -> None:
 
 
 async def test_a_block_that_was_left_is_struck_no_more() -> None:
-    tenure = Tenure("leader:x", 1, 9.0, SYSTEM)
+    tenure = Tenure("leader:x", 1, SYSTEM.monotonic() + PATIENCE_S, SYSTEM)
     async with cancelled_at_end(tenure):
         pass
     tenure.end(Reason.TAKEN)

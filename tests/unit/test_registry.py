@@ -81,6 +81,13 @@ def test_a_module_that_cannot_be_imported_refuses_to_boot_with_its_own_error(she
         load_books(["nowhere.at_all"])
 
 
+def test_where_an_import_went_wrong_is_told_as_a_line_of_the_users_own(shelf: Shelf) -> None:
+    inner = shelf.put("inner", "import json\n\njson.loads('{')\n")
+    outer = shelf.put("outer", f"import {inner}\n")
+    with pytest.raises(Misconfigured, match=rf"JSONDecodeError: .*{inner}\.py:\d+\)"):
+        load_books([outer])
+
+
 def test_a_module_without_a_book_refuses_to_boot(shelf: Shelf) -> None:
     with pytest.raises(Misconfigured, match="without a Book"):
         load_books([shelf.put("empty", "")])

@@ -106,6 +106,7 @@ def test_what_is_missing_is_said_by_who_wants_it() -> None:
         ("SMENA_WORKER_THREAD", "SMENA_WORKER_THREADS"),
         ("SMENA_DATABSE_URL", "SMENA_DATABASE_URL"),
         ("SMENA_BOOK", "SMENA_BOOKS"),
+        ("SMENA_METRICS_PORT", "SMENA_SUPERVISOR_METRICS_PORT"),
     ],
 )
 def test_an_unknown_variable_refuses_to_boot_with_a_suggestion(variable: str, meant: str) -> None:

@@ -245,8 +245,8 @@ def _line(stands: batches.Progress, stalled_s: float) -> str:
 
 
 def _watched(database: Database, batch_id: int) -> batches.Progress:
-    """Show a bar at a terminal, nothing elsewhere, until the batch does not run any more."""
-    stands = _status(database, batch_id)
+    """Show a bar at a terminal, until the batch does not run any more; say wherever it is that nobody works it."""
+    stands, stalled_s, is_told = _status(database, batch_id), load().batches.stalled_s, False
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     terminal = Console(stderr=True)
     with Progress(*columns, TimeRemainingColumn(), console=terminal, disable=not terminal.is_terminal) as bar:
@@ -257,6 +257,9 @@ def _watched(database: Database, batch_id: int) -> batches.Progress:
             bar.update(task, completed=settled, description=f"batch {batch_id} {stands.state}{dead}")
             if stands.state not in _GOING:
                 return stands
+            if (is_stalled := stands.idle_s > stalled_s) and not is_told:
+                terminal.print(_line(stands, stalled_s), soft_wrap=True, markup=False, highlight=False)
+            is_told = is_stalled
             time.sleep(LOOK_S)
             stands = _status(database, batch_id)
 

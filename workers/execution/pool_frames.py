@@ -65,6 +65,8 @@ def answer(call: bytes | bytearray, most_bytes: int) -> bytes:
     """Run the step of a call's body and return the frame that says what came of it; for the pool process."""
     try:
         fn, args = pickle.loads(call)  # noqa: S301 - from the worker that forked us
+    except MemoryError:
+        return _frame(Kind.OUT_OF_MEMORY, b"")
     except Exception as error:  # noqa: BLE001 - the seam: told to the caller
         return _frame(Kind.UNPICKLABLE, _text("function or arguments", error))
     try:

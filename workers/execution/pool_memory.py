@@ -1,12 +1,14 @@
 """Look at what running steps hold, with all that they have started.
 
 The process of a step is looked at each time. To find what it has started takes a look at every process of the machine,
-so that is done as seldom as keeps it within a fiftieth of one processor.
+so that is done as seldom as keeps it within a fiftieth of one processor. What counts is the processor's time: a look
+that has to wait for the interpreter, while a job computes beside it, is no dearer for that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,9 +30,12 @@ class Held:
 class PoolMemory:
     """The looks at the steps of one pool; for one thread."""
 
-    def __init__(self, most_bytes: int, clock: Clock = SYSTEM) -> None:
+    def __init__(
+        self, most_bytes: int, clock: Clock = SYSTEM, worked_s: Callable[[], float] = time.thread_time
+    ) -> None:
         self._most_bytes = most_bytes
         self._clock = clock
+        self._worked_s = worked_s
         self._families_at_s = 0.0
 
     def look(self, leaders: Collection[int]) -> Mapping[int, Held]:
@@ -46,10 +51,9 @@ class PoolMemory:
         return Held(alone, together)
 
     def _families(self, leaders: Collection[int]) -> Mapping[int, Sequence[int]]:
-        began_s = self._clock.monotonic()
-        if not leaders or began_s < self._families_at_s:
+        if not leaders or self._clock.monotonic() < self._families_at_s:
             return {}
+        before_s = self._worked_s()
         found = footprint.families(leaders)
-        ended_s = self._clock.monotonic()
-        self._families_at_s = ended_s + (ended_s - began_s) / SHARE
+        self._families_at_s = self._clock.monotonic() + (self._worked_s() - before_s) / SHARE
         return found

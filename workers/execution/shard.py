@@ -149,9 +149,7 @@ class Shards:
             return Snooze(UNKNOWN_WAIT_S, error.code)
         except Transient as error:
             return _trouble(error.code)
-        except (
-            sa.exc.ProgrammingError
-        ):  # a right or a table of ours is away: an item's errors are judged before
+        except sa.exc.ProgrammingError:  # a right or a table of ours is away: an item's errors are judged before
             return _trouble(GuardRefused.code)
 
     def _turn(self, course: _Course, epoch: int, attempt: Attempt) -> Outcome:

@@ -63,6 +63,11 @@ class SignalQueue:
             return [_heard(infos[at : at + _INFO.size]) for at in range(0, len(infos), _INFO_BYTES)]
         return []
 
+    def pass_over(self) -> None:
+        """Let what comes from now on pass: the process ends, and how is decided. QUIT ends it at once all the same."""
+        for number in self._numbers - {signal.SIGQUIT, signal.SIGCHLD}:
+            signal.signal(number, signal.SIG_IGN)
+
     def close(self) -> None:
         """Give the signals back to whoever had them; what came last is dropped."""
         self.take()

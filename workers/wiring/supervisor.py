@@ -66,6 +66,7 @@ def run_supervisor(roles: Sequence[Role], settings: Settings, overrides: Mapping
         signals = SignalQueue(HEARD)
         signals.open()
         owned.callback(signals.close)
+        owned.callback(signals.pass_over)
         lineage.inherit_orphans()
         owned.callback(logs.configure(settings.telemetry, "supervisor", profile=settings.profile).close)
         state = owned.enter_context(_state(settings))

@@ -56,7 +56,7 @@ class KubernetesElection:
         held = self._held()
         try:
             self._lease = self._renewed(held, within_s / 4)  # up to three answers, and the row
-            self._row.renew(self._owner, held.term)
+            self._row.renew(self._owner, held.term, within_s / 4)
         except TermLost as error:
             self._vacate()
             raise Unseated(reason=Reason.TAKEN, lease=self.lease_name, term=held.term) from error

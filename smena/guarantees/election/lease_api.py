@@ -1,17 +1,19 @@
 """Speak to Kubernetes of Leases, with the service account of the pod.
 
 Token and certificate are read anew for each request, because the kubelet changes them under a running pod. A request
-has a time limit and is asked once. What passes by itself (no answer, 401 while a token is changed, 429, 5xx) is
-`LeaseStoreLost`; a right that the account lacks is `Misconfigured`; a change that another was quicker to make is
-`Conflict`.
+has a time limit, its answer included, and is asked once. What passes by itself (no answer, 401 while a token is
+changed, 429, 5xx) is `LeaseStoreLost`; a right that the account lacks is `Misconfigured`; a change that another was
+quicker to make is `Conflict`.
 """
 
 from __future__ import annotations
 
 import json
+import socket
 import ssl
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
 from typing import Any, Final
@@ -97,10 +99,12 @@ class LeaseApi:
 
     @contextmanager
     def _answer(self, method: str, rest: str, body: object, within_s: float) -> Iterator[HTTPResponse]:
-        """Send a request and give the answer's head."""
+        """Send a request and give the answer's head; the whole of it comes within that time, or is cut."""
         path = self._url.path.rstrip("/") + _LEASES.format(namespace=quote(self._read("namespace"))) + rest
-        with closing(self._connection(within_s)) as connection:
+        with closing(self._connection(within_s)) as connection, ExitStack() as ends:
             try:
+                connection.connect()
+                ends.enter_context(_cut_after(within_s, connection.sock))
                 connection.request(method, path, None if body is None else json.dumps(body), self._headers())
                 response = connection.getresponse()
             except (OSError, HTTPException) as error:
@@ -131,6 +135,23 @@ class LeaseApi:
             raise Misconfigured(
                 "this election needs the service account of a pod", file=str(self._account / name)
             ) from error
+
+
+@contextmanager
+def _cut_after(seconds: float, line: socket.socket) -> Iterator[None]:
+    """End a connection from both sides after that time: its own timeout begins anew with each byte that comes."""
+    alarm = threading.Timer(seconds, _cut, (line,))
+    alarm.daemon = True
+    alarm.start()
+    try:
+        yield
+    finally:
+        alarm.cancel()
+
+
+def _cut(line: socket.socket) -> None:
+    with suppress(OSError):
+        socket.socket.shutdown(line, socket.SHUT_RDWR)  # under its TLS, which another thread is reading from
 
 
 def _line(response: HTTPResponse) -> bytes:

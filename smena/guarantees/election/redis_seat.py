@@ -56,12 +56,12 @@ class RedisElection:
             number = self._taken()
         return number
 
-    def renew(self, within_s: float) -> None:  # noqa: ARG002 - the cache's own limits are shorter than any lease
-        """See `Election`."""
+    def renew(self, within_s: float) -> None:
+        """See `Election`; the cache's own limits are shorter than any lease."""
         if not self._cache.run("seat_renew", [self._seat], [self._owner, self._lease_ms]):
             raise Unseated(reason=Reason.TAKEN, lease=self.lease_name, term=self._number)
         try:
-            self._row.renew(self._owner, self._number)
+            self._row.renew(self._owner, self._number, within_s / 2)
         except TermLost as error:
             self._vacate()
             raise Unseated(reason=Reason.TAKEN, lease=self.lease_name, term=self._number) from error

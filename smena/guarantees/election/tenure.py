@@ -6,18 +6,22 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Final
 
 from smena.clock import Clock
 from smena.errors import TermLost
 from smena.guarantees.election.contract import Reason
 from smena.store.terms import Term
 
+_LOOK_S: Final = 0.01
+"""A look at the time comes no sooner than that after another."""
+
 
 class Tenure:
     """One term of this process; made and ended by `Leadership`, read from any thread.
 
     It is over for a reader at the moment its time has run out by the local clock, whether or not anybody could
-    be asked; `lost` is set a moment later, by the leadership's thread.
+    be asked; `lost` is set by the leadership's thread, as soon as what it asks the store has come to an end.
     """
 
     def __init__(self, lease_name: str, number: int, until_s: float, clock: Clock) -> None:
@@ -89,16 +93,28 @@ class Tenure:
 
 @asynccontextmanager
 async def cancelled_at_end(tenure: Tenure) -> AsyncIterator[None]:
-    """Cancel the block when the tenure ends, and let it end with `TermLost`; a cancellation by others passes."""
+    """Cancel the block when the tenure ends, and let it end with `TermLost`; a cancellation by others passes.
+
+    The loop looks at the time itself: the leadership's thread may wait for a store that says nothing.
+    """
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     struck, is_inside = False, True
+    alarm: asyncio.Handle
 
     def strike() -> None:
         nonlocal struck
-        if is_inside and task is not None:  # it may have left while this waited for its turn
+        if is_inside and not struck and task is not None:  # it may have left while this waited for its turn
             struck = True
             task.cancel()
 
+    def look() -> None:
+        nonlocal alarm
+        if tenure.holds():
+            alarm = loop.call_later(max(_LOOK_S, tenure.left_s()), look)
+        else:
+            strike()
+
+    alarm = loop.call_soon(look)
     leave = tenure.at_end(lambda: loop.call_soon_threadsafe(strike))
     try:
         yield
@@ -108,4 +124,5 @@ async def cancelled_at_end(tenure: Tenure) -> AsyncIterator[None]:
         raise
     finally:
         is_inside = False
+        alarm.cancel()
         leave()

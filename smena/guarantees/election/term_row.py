@@ -43,13 +43,14 @@ class TermRow:
             vacate()
         return counts
 
-    def renew(self, owner: str, number: int) -> None:
+    def renew(self, owner: str, number: int, within_s: float) -> None:
         """Write how long it lasts; raises `TermLost` where another term has begun.
 
-        A database that cannot be reached ends no leadership that is held elsewhere: nobody can be entered in it either.
+        A database that cannot be reached, or gives no answer within that time, ends no leadership that is held
+        elsewhere: nobody can be entered in it either.
         """
         try:
-            with self._database.transaction() as connection:
+            with self._database.transaction(answer_within_s=within_s) as connection:
                 terms.renew(connection, Term(self.lease_name, owner, number), self.lease_s)
         except TermLost:
             raise

@@ -475,7 +475,8 @@ def test_a_jobs_statements_get_no_longer_than_the_job_has_left_and_the_next_jobs
         with once.transaction() as session:
             plain = timeouts(session)
     assert not told.found
-    assert all(15_000 < int(str(seen).removesuffix("ms")) <= 20_000 for seen in (told.result, plain))
+    least_ms, most_ms = 15_300, 20_300  # a moment more than the job has, so that its own watch is first
+    assert all(least_ms < int(str(seen).removesuffix("ms")) <= most_ms for seen in (told.result, plain))
     assert once.run(OnceKey("a.b", "without-limit", "j"), timeouts).result == "1min"
     context.due_s = SYSTEM.monotonic() + 3600
     with running(context), once.transaction() as session:
