@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 import psycopg
@@ -36,6 +36,9 @@ from smena.store.held import AsyncHoldableConnection, HoldableConnection, async_
 __all__ = ["GuardRefused", "InvalidResult", "KeyInUse", "Once", "OnceKey", "OnceResult"]
 
 R = TypeVar("R")
+
+_OF_THE_TEXT: Final = "22"
+"""The class of SQLSTATE for data: a key, or a job's id, has characters that the database's encoding has not."""
 
 _PREPARE = once_keys.PREPARE + b";" + turns.PREPARE
 
@@ -226,11 +229,13 @@ def _key_errors(key: OnceKey) -> Iterator[None]:
 
 @contextmanager
 def _guarding() -> Iterator[None]:
-    """Take what is wrong with our own statements as no fault of the job's, which has not begun: any text is a key."""
+    """Take what is wrong with our own statements as no fault of the job's, which has not begun."""
     try:
         with translated():
             yield
     except psycopg.Error as error:
+        if (error.sqlstate or "").startswith(_OF_THE_TEXT):
+            raise
         raise GuardRefused(first_line(error), sqlstate=error.sqlstate) from error
 
 

@@ -7,12 +7,13 @@ import struct
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import psycopg
 import pytest
 import sqlalchemy as sa
+from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
@@ -22,10 +23,13 @@ from smena.errors import DatabaseLost, TimedOut
 from smena.guarantees.once import GuardRefused, InvalidResult, KeyInUse, Once, OnceKey
 from smena.job import Job
 from smena.records import once_keys
+from smena.settings.groups import Database as DatabaseSettings
+from smena.store import migrations
 from smena.store.database import Database
 from smena.store.faults import translated
 from smena.store.held import TransactionEnded, driver_of
 from tests.fixtures.eventually import PATIENCE_S, eventually
+from tests.fixtures.fix_database import url_of
 
 from .conftest import Open
 
@@ -276,6 +280,21 @@ def test_what_guards_the_effect_being_away_is_no_fault_of_the_job(
         connection.execute(sa.text(back))
     assert not once.run(key, lambda session: write(session, "after")).found
     assert effects() == ["after", "before"]
+
+
+def test_a_key_that_the_databases_encoding_has_not_is_the_jobs_own_fault(database_url: str, unique: str) -> None:
+    with psycopg.connect(database_url, autocommit=True) as server:
+        server.execute(f"CREATE DATABASE {unique} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+        try:
+            address = url_of(database_url, unique)
+            migrations.upgrade(address)
+            with closing(Database(DatabaseSettings(url=SecretStr(address)), "test")) as narrow:
+                once = Once(narrow)
+                with pytest.raises(psycopg.errors.UntranslatableCharacter):
+                    once.run(OnceKey("a.b", "утка", "j"), lambda _session: None)
+                assert not once.run(OnceKey("a.b", "duck", "j"), lambda _session: None).found
+        finally:
+            server.execute(f"DROP DATABASE {unique} WITH (FORCE)")
 
 
 def test_the_connection_of_a_struck_job_is_not_used_again(database: Database) -> None:
