@@ -168,7 +168,7 @@ def plain(value: Any) -> Any:
     match value:
         case None | bool():
             return value
-        case int():
+        case int() if int(value) in _INT64:  # a range looks for a subclass's value one by one
             return int(value)
         case str() if "\0" not in value:
             return value

@@ -30,7 +30,7 @@ from smena.records import once_keys, turns
 from smena.records.once_keys import OnceKey
 from smena.records.turns import Turn
 from smena.store.database import Database
-from smena.store.faults import first_line, is_lost, translated
+from smena.store.faults import first_line, translated
 from smena.store.held import AsyncHoldableConnection, HoldableConnection, async_driver_of, driver_of
 
 __all__ = ["GuardRefused", "InvalidResult", "KeyInUse", "Once", "OnceKey", "OnceResult"]
@@ -250,15 +250,13 @@ def _turn_errors(turn: Turn | None) -> Iterator[None]:
 
 
 def _in_doubt(error: BaseException) -> bool:
-    """Say whether the connection is not to be used again: it is lost, or was left between two lines.
+    """Say whether the connection is not to be used again: it was left between two lines, or our statements fail on it.
 
     A time limit strikes at an arbitrary line, as an exception in the thread; shutdown and cancellation are no
-    `Exception`. A job's error is not asked, which could raise: the connection would keep what the job wrote.
+    `Exception`. The error is not asked, which could raise: the connection would keep what the job wrote.
     """
     kind = type(error)
-    if issubclass(kind, TimedOut | Overdue) or not issubclass(kind, Exception):
-        return True
-    return issubclass(kind, psycopg.Error | sa.exc.DBAPIError | DatabaseLost) and is_lost(error)
+    return issubclass(kind, TimedOut | Overdue | GuardRefused) or not issubclass(kind, Exception)
 
 
 def _quote(driver: HoldableConnection | AsyncHoldableConnection) -> once_keys.Quote:

@@ -23,7 +23,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from smena.errors import Misconfigured
 from smena.store.faults import translated
-from smena.store.held import AsyncHoldableConnection, HoldableConnection, driver_of, hung_up
+from smena.store.held import AsyncHoldableConnection, HoldableConnection, hung_up
 from smena.store.lanes import Lanes
 from smena.store.waits import Waits
 
@@ -134,19 +134,10 @@ class Database:
         return AsyncSession(self.aengine, expire_on_commit=False)
 
     @contextmanager
-    def transaction(self, answer_within_s: float | None = None) -> Iterator[sa.Connection]:
-        """Lend a connection in a transaction, committed at the end; driver errors come out translated.
-
-        A server that gives no answer within ``answer_within_s`` is given up; without, it gets as long as usual.
-        """
-        with translated(), self.lend() as connection:
-            driver = driver_of(connection)
-            driver.answer_within_s = answer_within_s or self.answer_within_s
-            try:
-                with connection.begin():
-                    yield connection
-            finally:
-                driver.answer_within_s = self.answer_within_s
+    def transaction(self) -> Iterator[sa.Connection]:
+        """Lend a connection in a transaction, committed at the end; driver errors come out translated."""
+        with translated(), self.lend() as connection, connection.begin():
+            yield connection
 
     def lend(self) -> AbstractContextManager[sa.Connection]:
         """Lend a connection in no transaction; driver errors come out as they are."""

@@ -83,16 +83,16 @@ def _of_driver(error: psycopg.Error) -> SmenaError | None:
     if state is None:
         # No answer of a server stands behind it: refused, timed out, cut, or closed under us.
         return DatabaseLost(first_line(error)) if isinstance(error, psycopg.OperationalError) else None
-    if state in LOST_STATES or state[:2] in LOST_CLASSES or _has_other_names(error, state):
+    if state in LOST_STATES or state[:2] in LOST_CLASSES or has_other_names(error):
         return DatabaseLost(first_line(error), sqlstate=state)
     if state in BUSY_STATES or state[:2] in BUSY_CLASSES:
         return DatabaseBusy(first_line(error), sqlstate=state)
     return None
 
 
-def _has_other_names(error: psycopg.Error, state: str) -> bool:
+def has_other_names(error: psycopg.Error) -> bool:
     """Say whether the session has not the prepared statements that it had: whoever meets that has not done it."""
-    return state in _NAME_STATES and any(f'"{name}' in str(error) for name in _NAMES)
+    return error.sqlstate in _NAME_STATES and any(f'"{name}' in str(error) for name in _NAMES)
 
 
 def _of_cache(error: BaseException) -> SmenaError | None:

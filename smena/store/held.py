@@ -26,6 +26,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from smena.context import time_left_s
 from smena.errors import DatabaseLost, Permanent, TimeUp
+from smena.store.faults import has_other_names
 from smena.store.noting import NotingAsyncCursor, NotingCursor
 from smena.store.rinse import FAILED, apart, is_clean, rinse
 
@@ -351,12 +352,11 @@ def _patience_s(connection: HoldableConnection, timeout_s: float | None) -> floa
     return max(left_s, 0.0) + _ANSWER_S
 
 
-def _checked(
-    connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any], results: list[PGresult]
-) -> list[PGresult]:
+def _checked(connection: HoldableConnection | AsyncHoldableConnection, results: list[PGresult]) -> list[PGresult]:
     for result in results:
         if result.status in FAILED:
             error = error_from_result(result, encoding=connection.info.encoding)
+            connection.unclean |= has_other_names(error)
             if isinstance(error, _NO_SAVEPOINT):
                 raise TransactionEnded(_BY_SQL) from error
             raise error

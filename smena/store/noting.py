@@ -6,7 +6,7 @@ came or went leave a session unclean, for no statement undoes that.
 
 from __future__ import annotations
 
-from typing import Any, Protocol, cast
+from typing import Any, NoReturn, Protocol, cast
 
 import psycopg
 from psycopg._cursor_base import BaseCursor
@@ -14,6 +14,7 @@ from psycopg._queries import PostgresQuery
 from psycopg.abc import Params, Query
 from psycopg.pq.abc import PGresult
 
+from smena.store.faults import has_other_names
 from smena.store.rinse import changes_names, may_lock
 
 
@@ -40,6 +41,14 @@ class _Noting(BaseCursor[Any, Any]):
         super()._set_results(results)
         if changes_names(results):
             cast("Noted", self._conn).unclean = True
+
+    def _raise_for_result(self, result: PGresult) -> NoReturn:
+        try:
+            super()._raise_for_result(result)
+        except psycopg.Error as error:
+            if has_other_names(error):
+                cast("Noted", self._conn).unclean = True
+            raise
 
 
 class NotingCursor(_Noting, psycopg.Cursor[Any]):

@@ -160,6 +160,14 @@ def test_what_a_job_means_is_not_guessed(name: str, value: Any) -> None:
         codec.decode(json.dumps(BODY).encode(), Properties(headers={name: value}))
 
 
+def test_a_timestamp_beyond_all_time_is_left_behind_and_keeps_no_job_from_its_next_attempt() -> None:
+    table = b"\x06own-atT" + b"\xff" * 8  # what a client sends that writes a time before 1970 as it is
+    job = codec.decode(json.dumps(BODY).encode(), Properties(headers=fieldtable.read_table(table, 0, len(table))))
+    sent = codec.encode(job.next_attempt())
+    encode_properties(sent.properties)
+    assert "own-at" not in (sent.properties.headers or {})
+
+
 def test_an_amqp_timestamp_is_no_deadline_and_travels_on_as_a_number() -> None:
     table = b"\x06own-atT" + (5).to_bytes(8, "big")
     headers = fieldtable.read_table(table, 0, len(table))

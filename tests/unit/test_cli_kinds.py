@@ -1,5 +1,7 @@
 """Values that no command can do anything with are usage errors: one sentence, exit status 2, and nothing is begun."""
 
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
 
@@ -35,7 +37,10 @@ def test_an_address_that_is_none_of_a_management_api_is_refused(command: str, ad
     assert "an address of RabbitMQ's management API reads http://user:password@host:15672" in ended.stderr
 
 
-def test_a_file_that_cannot_be_written_is_refused_before_anybody_looks() -> None:
+def test_a_file_that_cannot_be_written_is_refused_before_anybody_looks_and_one_that_is_there_is_kept() -> None:
     ended = CliRunner().invoke(main, ["debug", "profile", "worker-0", "--output", "nowhere/stacks"])
     assert ended.exit_code == 2, ended.output
-    assert "No such file" in ended.stderr
+    assert "there is no folder nowhere" in ended.stderr
+    Path("stacks").write_text("as it was")
+    assert CliRunner().invoke(main, ["debug", "profile", "nobody", "--output", "stacks"]).exit_code == 1
+    assert Path("stacks").read_text() == "as it was"

@@ -1,6 +1,7 @@
 """What a leader may believe, and when its service gives up: no store is asked here."""
 
 import asyncio
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
@@ -80,6 +81,40 @@ async def test_p37_a_coroutine_is_struck_when_its_time_is_over_though_nobody_can
     with pytest.raises(TermLost):
         await work()
     assert not tenure.lost.is_set()
+
+
+@pytest.mark.parametrize("way_out", [LookupError, None])
+async def test_a_block_that_makes_something_else_of_its_end_is_not_cancelled_again(
+    way_out: type[Exception] | None,
+) -> None:
+    for _ in range(2):
+        tenure = Tenure("leader:x", 1, SYSTEM.monotonic() + PATIENCE_S, SYSTEM)
+        with suppress(LookupError):
+            async with cancelled_at_end(tenure):
+                tenure.end(Reason.TAKEN)
+                try:
+                    await asyncio.sleep(60)
+                except asyncio.CancelledError:
+                    if way_out is not None:
+                        raise way_out from None
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+
+
+async def test_a_timeout_around_the_block_stays_a_timeout() -> None:
+    tenure = Tenure("leader:x", 1, SYSTEM.monotonic() + PATIENCE_S, SYSTEM)
+
+    async def work() -> None:
+        with suppress(TermLost):
+            async with cancelled_at_end(tenure):
+                tenure.end(Reason.TAKEN)
+                await asyncio.sleep(60)
+        await asyncio.sleep(60)
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await work()
 
 
 async def test_a_cancellation_by_somebody_else_stays_one() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TextIO
 
 import click
 
@@ -66,23 +65,34 @@ def memory(target: str, state_dir: Path | None, seconds: float) -> None:
 @_STATE_DIR
 @click.option("--seconds", type=FiniteRange(0.5, 3600), default=5, show_default=True, help="How long to look.")
 @click.option(
-    "--output", type=click.File("w", lazy=False), help="Write all stacks here, as flame graph tools read them."
+    "--output",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Write all stacks here, as flame graph tools read them.",
 )
-def profile(target: str, state_dir: Path | None, seconds: float, output: TextIO | None) -> None:
+def profile(target: str, state_dir: Path | None, seconds: float, output: Path | None) -> None:
     """Print where the threads were most often, waiting included."""
+    if output is not None and not output.absolute().parent.is_dir():
+        raise click.BadParameter(f"there is no folder {output.parent}", param_hint="'--output'")
     child = _find(target, state_dir)
     try:
         samples = probe.profile(child, seconds)
     except probe.NoAnswer as failure:
         raise click.ClickException(str(failure)) from failure
     if output is not None:
-        output.write("".join(f"{stack} {count}\n" for stack, count in samples.most_common()))
+        _save(output, "".join(f"{stack} {count}\n" for stack, count in samples.most_common()))
     innermost: Counter[str] = Counter()
     for stack, count in samples.items():
         innermost[stack.rpartition(";")[2]] += count
     total = sum(innermost.values())
     for call, count in innermost.most_common(_SHOWN):
         click.echo(f"{100 * count / total:5.1f} %  {call}")
+
+
+def _save(output: Path, text: str) -> None:
+    try:
+        output.write_text(text)
+    except OSError as error:
+        raise click.ClickException(f"{output} cannot be written: {error.strerror}") from error
 
 
 def _find(target: str, state_dir: Path | None) -> Whereabouts:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from smena.amqp.link import Connection
-from smena.errors import BrokerLost, DatabaseLost
+from smena.errors import BrokerLost, DatabaseBusy, DatabaseLost
 from smena.lifecycle import Service
 from smena.settings import Settings
 from smena.store.database import Database
@@ -100,7 +100,7 @@ def _lost(check: Callable[[], None]) -> list[str]:
     """Return what did not answer the check; nothing where it passed."""
     try:
         check()
-    except DatabaseLost:
+    except (DatabaseLost, DatabaseBusy):
         return ["database"]
     except BrokerLost:
         return ["broker"]

@@ -180,6 +180,9 @@ class Leadership(Loop):
             events.emit(events.LEADER_UNSURE, duty=self.duty, term=tenure.number, error=error_text(error))
             stopping.wait(min(self._timing.retry_s, max(0.0, tenure.left_s())))
         else:
+            if not tenure.holds():  # the answer came too late: who led has been told so
+                self._lose(tenure, Reason.EXPIRED)
+                return
             tenure.renew(asked_s, self._timing.belief_s)
             events.emit(events.LEADER_RENEWED, duty=self.duty, term=tenure.number)
 

@@ -12,6 +12,7 @@ import json
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
@@ -102,9 +103,11 @@ class LeaseApi:
         """Send a request and give the answer's head; the whole of it comes within that time, or is cut."""
         path = self._url.path.rstrip("/") + _LEASES.format(namespace=quote(self._read("namespace"))) + rest
         with closing(self._connection(within_s)) as connection, ExitStack() as ends:
+            began_s = time.monotonic()
             try:
                 connection.connect()
-                ends.enter_context(_cut_after(within_s, connection.sock))
+                left_s = began_s + within_s - time.monotonic()
+                ends.enter_context(_cut_after(max(0.0, left_s), connection.sock))
                 connection.request(method, path, None if body is None else json.dumps(body), self._headers())
                 response = connection.getresponse()
             except (OSError, HTTPException) as error:

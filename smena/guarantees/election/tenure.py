@@ -98,6 +98,7 @@ async def cancelled_at_end(tenure: Tenure) -> AsyncIterator[None]:
     The loop looks at the time itself: the leadership's thread may wait for a store that says nothing.
     """
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    before = 0 if task is None else task.cancelling()
     struck, is_inside = False, True
     alarm: asyncio.Handle
 
@@ -119,10 +120,12 @@ async def cancelled_at_end(tenure: Tenure) -> AsyncIterator[None]:
     try:
         yield
     except asyncio.CancelledError as cancelled:
-        if struck and task is not None and task.uncancel() == 0:
+        if struck and task is not None and task.cancelling() == before + 1:  # nobody else wants it to end
             raise TermLost(lease=tenure.lease_name, term=tenure.number) from cancelled
         raise
     finally:
         is_inside = False
         alarm.cancel()
         leave()
+        if struck and task is not None:
+            task.uncancel()  # it was meant for the block, whatever that has made of it

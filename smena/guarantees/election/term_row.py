@@ -7,11 +7,17 @@ store that has forgotten its counter goes on above it, and so does one that take
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
+
+import sqlalchemy as sa
 
 from smena.errors import TermLost, Transient
+from smena.guarantees.election.aside import Aside
 from smena.store import terms
 from smena.store.database import Database
 from smena.store.terms import Term
+
+_RELEASE_S: Final = 2.0
 
 
 class TermRow:
@@ -21,6 +27,8 @@ class TermRow:
         self.lease_name = lease_name
         self.lease_s = lease_s
         self._database = database
+        self._aside = Aside()
+        self._written_for: tuple[str, int] | None = None
 
     def floor(self) -> int:
         """Return the greatest term so far."""
@@ -46,21 +54,28 @@ class TermRow:
     def renew(self, owner: str, number: int, within_s: float) -> None:
         """Write how long it lasts; raises `TermLost` where another term has begun.
 
-        A database that cannot be reached, or gives no answer within that time, ends no leadership that is held
-        elsewhere: nobody can be entered in it either.
+        A database that cannot be reached, or says nothing within that time, ends no leadership that is held elsewhere:
+        nobody can be entered in it either.
         """
-        try:
-            with self._database.transaction(answer_within_s=within_s) as connection:
-                terms.renew(connection, Term(self.lease_name, owner, number), self.lease_s)
-        except TermLost:
-            raise
-        except Transient:
-            return
+        self._write(lambda connection, term: terms.renew(connection, term, self.lease_s), owner, number, within_s)
 
     def release(self, owner: str, number: int) -> None:
-        """Write that it lasts no more, where that can be written."""
-        try:
+        """Write that it lasts no more, where that can be written soon."""
+        self._write(terms.release, owner, number, _RELEASE_S)
+
+    def _write(self, change: Callable[[sa.Connection, Term], None], owner: str, number: int, within_s: float) -> None:
+        def write() -> None:
             with self._database.transaction() as connection:
-                terms.release(connection, Term(self.lease_name, owner, number))
+                change(connection, Term(self.lease_name, owner, number))
+
+        if self._written_for != (owner, number):
+            self._written_for, self._aside = (
+                (owner, number),
+                Aside(),
+            )  # what came of another term is nothing to this one
+        try:
+            self._aside.do(write, within_s)
+        except TermLost:
+            raise
         except Transient:
             return

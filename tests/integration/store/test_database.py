@@ -131,15 +131,3 @@ def test_a_connection_left_in_a_transaction_is_not_handed_on(open_database: Open
         connection.execute(sa.text("CREATE TABLE left_open ()"))
     with database.lend() as connection:
         assert connection.scalar(sa.text("SELECT to_regclass('left_open')")) is None
-
-
-def test_p06_a_transaction_may_wait_less_for_its_answers_and_the_next_one_waits_as_long_as_usual(
-    open_database: Open,
-) -> None:
-    database = open_database(pool_size=1)
-    with pytest.raises(DatabaseLost), database.transaction(answer_within_s=0.2) as connection:
-        connection.execute(sa.text("SELECT pg_sleep(5)"))
-    with database.transaction(answer_within_s=0.2) as connection:
-        connection.execute(sa.text("SELECT 1"))
-    with database.transaction() as connection:
-        connection.execute(sa.text("SELECT pg_sleep(0.5)"))

@@ -282,6 +282,24 @@ def test_what_guards_the_effect_being_away_is_no_fault_of_the_job(
     assert effects() == ["after", "before"]
 
 
+def test_the_connection_on_which_the_guards_statements_failed_is_not_used_again(open_database: Open) -> None:
+    database = open_database(pool_size=1)
+    once = Once(database)
+
+    def process(session: Session) -> object:
+        return session.scalar(sa.text("SELECT pg_backend_pid()"))
+
+    before = once.run(KEY, process).result
+    beside = open_database()
+    with beside.transaction() as connection:
+        connection.execute(sa.text("ALTER TABLE smena.once_keys RENAME TO away"))
+    with pytest.raises(GuardRefused):
+        once.run(OnceKey("a.b", "k", "j"), process)
+    with beside.transaction() as connection:
+        connection.execute(sa.text("ALTER TABLE smena.away RENAME TO once_keys"))
+    assert once.run(OnceKey("a.b", "k", "j"), process).result != before
+
+
 def test_a_key_that_the_databases_encoding_has_not_is_the_jobs_own_fault(database_url: str, unique: str) -> None:
     with psycopg.connect(database_url, autocommit=True) as server:
         server.execute(f"CREATE DATABASE {unique} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")

@@ -221,8 +221,10 @@ def test_so_is_who_meets_it_in_a_statement_of_his_own(one: Database) -> None:
         with translated():
             prepared(session)
 
+    before = transaction(one, seen)[PROCESS]
     with pytest.raises(DatabaseLost):
         transaction(one, meets)
+    assert transaction(one, seen)[PROCESS] != before
     transaction(one, prepared)
 
 

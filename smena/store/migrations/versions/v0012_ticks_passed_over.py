@@ -11,6 +11,7 @@ SCHEMA = "smena"
 
 
 def upgrade() -> None:
-    """Add the index."""
+    """Add the index; who writes ticks meanwhile waits less than his own limit, for an upgrade can be run again."""
+    op.execute("SET LOCAL lock_timeout = '2s'")
     passed_over = sa.text("until IS NOT NULL")
     op.create_index("ticks_until_idx", "ticks", ["schedule", "until"], schema=SCHEMA, postgresql_where=passed_over)
