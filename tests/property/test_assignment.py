@@ -5,7 +5,7 @@ import time
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sharding.assignment import assign, moves
@@ -40,6 +40,7 @@ def fewest_moves(before: Plan, members: set[str]) -> int:
 
 
 @given(changes())
+@example(({"a", "b", "c"}, [None] * 30))
 def test_every_partition_is_owned_and_nobody_is_off_the_mean_by_one(change: tuple[set[str], Plan]) -> None:
     members, before = change
     after = assign(members, before)
@@ -51,6 +52,7 @@ def test_every_partition_is_owned_and_nobody_is_off_the_mean_by_one(change: tupl
 
 
 @given(changes())
+@example(({"a", "b"}, ["a", "b", "b"]))
 def test_no_more_moves_than_balance_needs(change: tuple[set[str], Plan]) -> None:
     members, before = change
     after = assign(members, before)

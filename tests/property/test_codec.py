@@ -185,6 +185,8 @@ def test_an_amqp_timestamp_is_no_deadline_and_travels_on_as_a_number() -> None:
     st.sampled_from(["args", "kwargs", "options"]),
     st.integers(0, 3),
 )
+@example(math.nan, "args", 0)
+@example("a\0b", "kwargs", 0)
 def test_p25_what_json_or_postgresql_cannot_hold_is_refused_with_its_place(bad: Any, part: str, depth: int) -> None:
     for _ in range(depth):
         bad = [None, bad]

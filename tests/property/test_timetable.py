@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise, takewhile
 
 from cronsim import CronSim
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from smena.errors import Misdeclared
@@ -124,6 +124,7 @@ def test_every_tick_that_is_due_fires_or_is_passed_over_and_none_twice(
 
 
 @given(rules, starts, spans_s, graces, policies, st.integers(1, 50))
+@example(Every(MINUTE), datetime(2026, 1, 1, tzinfo=UTC), 3600, MINUTE, "all", 1)
 def test_policies_keep_what_they_say(
     when: When, since: datetime, span_s: int, grace: timedelta, policy: Misfire, cap: int
 ) -> None:

@@ -4,7 +4,7 @@ import json
 
 import psycopg
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from psycopg import errors as pg_errors
 from psycopg.conninfo import conninfo_to_dict
@@ -20,6 +20,8 @@ ANY_TEXT = st.text(st.characters(exclude_categories=[]))
 
 
 @given(ANY_TEXT, st.integers(1, 50))
+@example("nul \x00", 50)
+@example("lone \ud800", 50)
 def test_storable_text_has_nothing_that_postgresql_refuses(text: str, limit: int) -> None:
     kept = storable(text)
     assert "\x00" not in kept
