@@ -1,12 +1,13 @@
 """`smena check` reaches the services as a process would at boot."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 from click.testing import CliRunner, Result
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.sql import SQL, Identifier
 
 from smena.store import migrations
@@ -100,19 +101,38 @@ def test_an_address_of_a_pooler_is_an_error(amqp_url: str, pooled: Callable[...,
     assert "give database.url the address of the server itself" in ended.stdout
 
 
+@contextmanager
+def as_role(database_url: str, name: str, *grants: str) -> Iterator[str]:
+    """Give the address of the database for a role that has these rights alone."""
+    role = Identifier(name)
+    with psycopg.connect(database_url, autocommit=True) as owner:
+        owner.execute(SQL("CREATE ROLE {} LOGIN PASSWORD 'drake'").format(role))
+        try:
+            for grant in grants:
+                owner.execute(SQL("GRANT " + grant + " TO {}").format(role))
+            yield (
+                urlsplit(database_url)
+                ._replace(netloc=f"{name}:drake@{urlsplit(database_url).netloc.rpartition('@')[2]}")
+                .geturl()
+            )
+        finally:
+            owner.execute(SQL("DROP OWNED BY {}").format(role))
+            owner.execute(SQL("DROP ROLE {}").format(role))
+
+
 def test_a_role_without_rights_is_an_error_beside_all_that_was_found(
     amqp_url: str, database_url: str, unique: str
 ) -> None:
-    role = SQL("{}").format(Identifier(unique))
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        connection.execute(SQL("CREATE ROLE {} LOGIN PASSWORD 'drake'").format(role))
-        try:
-            own = make_conninfo(database_url, user=unique, password="drake")
-            given = conninfo_to_dict(own)
-            address = "postgresql://{user}:{password}@{host}:{port}/{dbname}".format(**given)
-            ended = check(SMENA_AMQP_URL=amqp_url, SMENA_DATABASE_URL=address)
-        finally:
-            connection.execute(SQL("DROP ROLE {}").format(role))
+    with as_role(database_url, unique) as address:
+        ended = check(SMENA_AMQP_URL=amqp_url, SMENA_DATABASE_URL=address)
     assert ended.exit_code == 2, ended.output
     assert "PostgreSQL refuses: permission denied" in ended.stdout
     assert "books: actors.sales: " in ended.stdout
+
+
+def test_a_role_that_may_not_keep_a_jobs_result_is_an_error(amqp_url: str, database_url: str, unique: str) -> None:
+    read = ("USAGE ON SCHEMA smena", "SELECT, INSERT ON ALL TABLES IN SCHEMA smena")
+    with as_role(database_url, unique, *read) as address:
+        ended = check(SMENA_AMQP_URL=amqp_url, SMENA_DATABASE_URL=address)
+    assert ended.exit_code == 2, ended.output
+    assert "table=smena.once_keys lacking=UPDATE" in ended.stdout

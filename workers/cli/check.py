@@ -24,7 +24,7 @@ from workers.broker import consumer_timeout, topology_check
 from workers.broker.visit import connected
 from workers.cli.settings import sources
 from workers.middleware.bound import BoundActor
-from workers.wiring.role import check_schema
+from workers.wiring.role import check_rights, check_schema
 from workers.wiring.user_path import open_user_path
 from workers.wiring.worker import longest_runs, wanted_queues
 
@@ -157,6 +157,7 @@ def _database(report: Report, settings: Settings) -> None:
                 report.checked.append(f"database: schema {state.folder} at {last}{newer}")
         if is_there:
             check_schema(database)
+            check_rights(database)
 
 
 def _section(title: str, lines: Sequence[object]) -> None:

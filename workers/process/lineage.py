@@ -20,8 +20,8 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _HANDED_OVER_S = 10.0
 _MARK = "_SMENA_CHILD_PID"
-_SESSION_FIELD = 3
-"""The session id's place in `/proc/PID/stat` after the command's closing bracket (`man 5 proc`)."""
+_PARENT_FIELD, _SESSION_FIELD = 1, 3
+"""Places in `/proc/PID/stat` after the command's closing bracket (`man 5 proc`)."""
 
 
 def die_with_parent(number: int = signal.SIGKILL) -> None:
@@ -73,7 +73,7 @@ def mark_descendants(leader_pid: int) -> None:
 
 
 def end_session(leader_pid: int) -> int:
-    """Kill all others in the session of that leader, and those with its mark; return how many were found.
+    """Kill all others in the session of that leader, those with its mark and what these started; return how many.
 
     Call it while the leader's process id cannot be taken by another: it lives, or was not yet reaped.
     """
@@ -92,13 +92,19 @@ def kill_session(leader_pid: int) -> None:
 
 
 def _session(leader_pid: int) -> list[int]:
+    """Return all in the leader's session, all with its mark, and whatever these have started."""
     mark = f"{_MARK}={leader_pid}".encode()
-    members = []
+    started: dict[int, list[int]] = {}
+    members: list[int] = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, IndexError, ValueError):  # it ended, or is somebody else's
+            pid = int(process.name)
             fields = (process / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            started.setdefault(int(fields[_PARENT_FIELD]), []).append(pid)
             if int(fields[_SESSION_FIELD]) == leader_pid or mark in (process / "environ").read_bytes().split(b"\0"):
-                members.append(int(process.name))
+                members.append(pid)
+    for member in members:  # it grows on the way
+        members += [pid for pid in started.get(member, ()) if pid not in members]
     return members
 
 

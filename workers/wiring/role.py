@@ -14,6 +14,7 @@ from smena.settings import Settings
 from smena.store.database import Database
 from smena.store.pooler import refuse_pooler
 from smena.store.refused import refusals
+from smena.store.rights import require_rights
 from smena.store.schema_version import require
 from smena.telemetry.tally import Board
 from workers.process.child import Child
@@ -88,6 +89,12 @@ def check_schema(database: Database) -> None:
     with refusals(), database.transaction() as connection:
         refuse_pooler(connection, "database.url")
         require(connection)
+
+
+def check_rights(database: Database) -> None:
+    """Raise `RightsMissing` where jobs cannot be guarded under this role; for a worker, when the schema is checked."""
+    with database.transaction() as connection:
+        require_rights(connection)
 
 
 def unreachable(connection: Connection, pulse: Pulse) -> list[str]:

@@ -79,7 +79,7 @@ from workers.process.recorder import FlightRecorder
 from workers.roles.pulse import Pulse
 from workers.wiring import aftermath, ordered, shards
 from workers.wiring import pool as pool_program
-from workers.wiring.role import Role, Ticking, check_schema, live, unreachable
+from workers.wiring.role import Role, Ticking, check_rights, check_schema, live, unreachable
 
 POOL_SPARE: Final = 6
 """Database connections beside one for each thread: settler, recall, pulse, the keepers of claims and of keys, and one
@@ -366,6 +366,7 @@ class WorkerProcess:
     def _check(self) -> None:
         if self._database is not None:
             check_schema(self._database)
+            check_rights(self._database)
         topology_check.check(self._settings.amqp, addresses(self._queues, self._registry.partitions))
         consumer_timeout.check(self._settings.amqp, longest_runs(self._registry, self._queues, self._settings.worker))
 
