@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 from smena.records.pruning import delete_some, older_than
+from smena.records.schedules import COME_BACK
 from smena.store.database import Database
 from smena.store.tables import dead_letters, schedules, settlements, ticks
 
@@ -90,10 +91,10 @@ def fire_waiting(connection: sa.Connection, schedule: str, at: datetime, job_id:
 
 
 def with_waiting(connection: sa.Connection) -> list[str]:
-    """Return the schedules of which ticks wait, but for those that rest."""
-    rests = sa.exists().where(
-        schedules.c.name == ticks.c.schedule, schedules.c.paused_at.is_not(None), schedules.c.removed_at.is_(None)
-    )
+    """Return the schedules of which ticks wait, but for those that rest, or may come back."""
+    lately = schedules.c.removed_at >= sa.func.clock_timestamp() - sa.cast(COME_BACK, pg.INTERVAL)
+    is_paused = sa.and_(schedules.c.paused_at.is_not(None), schedules.c.removed_at.is_(None))
+    rests = sa.exists().where(schedules.c.name == ticks.c.schedule, sa.or_(is_paused, lately))
     waits = sa.select(ticks.c.schedule).where(ticks.c.state == "waiting", ~rests).distinct()
     return list(connection.scalars(waits))
 

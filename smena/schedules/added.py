@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from smena.book import Actor, RemoteActor, check_actor_name
 from smena.book.schedule import Schedule
 from smena.errors import Misdeclared
-from smena.records import schedules
+from smena.records import schedules, ticks
 from smena.records.schedules import Wanted
 from smena.schedules.keeping import keep
 from smena.timetable import When
@@ -58,8 +58,14 @@ def add(
 
 
 def remove(place: Session | sa.Connection, name: str) -> bool:
-    """Remove a schedule from the commit on; say whether it was there. One that a book declares comes back."""
-    return schedules.remove(_connection(place), name)
+    """Remove a schedule, and what waits of it, from the commit on; say whether it was there.
+
+    One that a book declares comes back.
+    """
+    connection = _connection(place)
+    if schedules.lock(connection, name) is not None:
+        ticks.drop_waiting(connection, name, "removed")
+    return schedules.remove(connection, name)
 
 
 def _connection(place: Session | sa.Connection) -> sa.Connection:

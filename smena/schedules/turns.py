@@ -77,11 +77,11 @@ class Turns:
         """Decide what is due of one schedule; return what became of it."""
         with self._under(term) as connection:
             kept = schedules.lock(connection, name)
-            if kept is None or kept.removed_at is not None:
+            if kept is None or schedules.was_away_long(connection, name):
                 ticks.drop_waiting(connection, name, "removed")
                 return []
-            if kept.paused_at is not None:
-                return []  # what waits goes on when it is resumed
+            if kept.paused_at is not None or kept.removed_at is not None:
+                return []  # what waits goes on when it is resumed, or declared again
             waited = release(connection, kept)
             told = [] if waited is None else [waited]
             now = schedules.clock(connection)

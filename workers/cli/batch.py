@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any, Final, TypeVar, get_args
 
 import click
@@ -86,10 +88,9 @@ def submit(
     """
     if (file is None) == (query is None):
         raise click.UsageError("give the items by --file or by --query")
-    source = file or Query(query or "")
-    if file is not None and file.is_fifo():
-        click.echo(f"reading items from the pipe {file} until its writer closes it", err=True)
-    with _database() as database:
+    with ExitStack() as ends:
+        source = Query(query or "") if file is None else ends.enter_context(_at_rest(file))
+        database = ends.enter_context(_database())
         books = load_books(load().books)
         callback = None if then is None else _actor(books, then)
         opened = _done(
@@ -262,6 +263,19 @@ def _watched(database: Database, batch_id: int) -> batches.Progress:
             is_told = is_stalled
             time.sleep(LOOK_S)
             stands = _status(database, batch_id)
+
+
+@contextmanager
+def _at_rest(file: Path) -> Iterator[Path]:
+    """Give a file as it is, and a pipe as a copy: a transaction that waits for a slow writer would be ended."""
+    if not file.is_fifo():
+        yield file
+        return
+    click.echo(f"reading items from the pipe {file} until its writer closes it", err=True)
+    with file.open("rb") as pipe, NamedTemporaryFile(suffix=file.suffix) as copy:
+        shutil.copyfileobj(pipe, copy)
+        copy.flush()
+        yield Path(copy.name)
 
 
 @contextmanager

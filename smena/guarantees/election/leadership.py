@@ -83,7 +83,14 @@ class Leadership(Loop):
     @asynccontextmanager
     async def alead(self, wait_s: float | None = None) -> AsyncIterator[Tenure]:
         """Do the same on the event loop, where the block *is* struck: it is cancelled, and ends with `TermLost`."""
-        tenure = await asyncio.to_thread(self._led, wait_s)
+        given_up = threading.Event()
+        try:
+            tenure = await asyncio.to_thread(self._led, wait_s, given_up)
+        except asyncio.CancelledError:
+            with self._turned:  # the thread that waits does not hear of it
+                given_up.set()
+                self._turned.notify_all()
+            raise
         async with cancelled_at_end(tenure):
             yield tenure
         tenure.check()
@@ -106,14 +113,20 @@ class Leadership(Loop):
         self.ask_to_stop()
         ended = super().stop(deadline)
         if ended:
-            self._step_down(Reason.RESIGNED)
-            self._election.close()
+            try:
+                self._step_down(Reason.RESIGNED)
+            finally:
+                self._election.close()
         return ended
 
-    def _led(self, wait_s: float | None) -> Tenure:
-        """Wait until this process leads, or until it is to stop; raise `NotLeading` where it does not then."""
+    def _led(self, wait_s: float | None, given_up: threading.Event | None = None) -> Tenure:
+        """Wait until this process leads, is to stop, or nobody waits any more; raise `NotLeading` where it does not."""
+
+        def is_over() -> bool:
+            return self.tenure is not None or self._is_ending or (given_up is not None and given_up.is_set())
+
         with self._turned:
-            self._turned.wait_for(lambda: self.tenure is not None or self._is_ending, wait_s)
+            self._turned.wait_for(is_over, wait_s)
             tenure = self.tenure
         if tenure is None:
             raise NotLeading(lease=self.lease_name)

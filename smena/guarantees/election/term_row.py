@@ -7,6 +7,7 @@ store that has forgotten its counter goes on above it, and so does one that take
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import sqlalchemy as sa
@@ -60,8 +61,9 @@ class TermRow:
         self._write(lambda connection, term: terms.renew(connection, term, self.lease_s), owner, number, within_s)
 
     def release(self, owner: str, number: int) -> None:
-        """Write that it lasts no more, where that can be written soon."""
-        self._write(terms.release, owner, number, _RELEASE_S)
+        """Write that it lasts no more, where that can be written soon; nothing if another term has begun."""
+        with suppress(TermLost):  # what a renewal that went on aside has found
+            self._write(terms.release, owner, number, _RELEASE_S)
 
     def _write(self, change: Callable[[sa.Connection, Term], None], owner: str, number: int, within_s: float) -> None:
         def write() -> None:
